@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -53,7 +54,7 @@ func (f *fileToken) Token(context.Context) (string, error) {
 	if f.token != "" && info.ModTime().Equal(f.modified) && info.Size() == f.size {
 		return f.token, nil
 	}
-	content, err := os.ReadFile(f.path)
+	content, err := readToken(f.path)
 	if err != nil {
 		return "", fmt.Errorf("the file of the token: %w", err)
 	}
@@ -63,6 +64,22 @@ func (f *fileToken) Token(context.Context) (string, error) {
 	}
 	f.token, f.modified, f.size = token, info.ModTime(), info.Size()
 	return token, nil
+}
+
+// maxToken is more than the headers of a request may have.
+const maxToken = 64 << 10
+
+func readToken(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, maxToken+1))
+	if err == nil && len(content) > maxToken {
+		err = fmt.Errorf("%s has more than %d KiB and is no token", path, maxToken>>10)
+	}
+	return content, err
 }
 
 // Refused reads the file again: a change within the same tick of its clock is not seen otherwise.

@@ -38,6 +38,12 @@ func TestATokenOfSeveralLinesIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "line break")
 }
 
+func TestAFileThatIsTooLongIsNoToken(t *testing.T) {
+	t.Parallel()
+	_, err := client.FileToken("/dev/zero").Token(t.Context())
+	require.ErrorContains(t, err, "is no token")
+}
+
 func TestAnAgentOfATokenCommandHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	token, err := client.CommandToken("sh", "-c", "echo t; sleep 30 &").Token(t.Context())

@@ -145,9 +145,12 @@ func (s *session) root() *cobra.Command {
 		Short: "Shows dead letters and sends them back",
 		Long: `dlqctl shows the dead letters that the DLQ manager keeps, groups them by cause, and sends them back.
 
-It finds its server in this order: --server, --context, DLQ_URL, DLQ_CONTEXT, the current context. A server from --server
-or DLQ_URL takes its token from --token-file, DLQ_TOKEN or DLQ_TOKEN_FILE; a context has its own. "dlqctl contexts set --help"
-shows how to make a context.
+It finds its server in this order: --server or --context, DLQ_URL, DLQ_CONTEXT, the current context. A server from --server
+or DLQ_URL takes its token from --token-file, DLQ_TOKEN or DLQ_TOKEN_FILE; a context has its own. The host and port of a
+production context are production, however they are given. "dlqctl contexts set --help" shows how to make a context.
+
+With -o json a list is what the server answers, once for each page of 200 records. With --fields or -o jsonl it is a line
+for each record.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with failures or with messages that came back, 4 not signed in,
 5 changed since the plan or the plan has expired, 124 the time of --timeout is over, 130 interrupted.`,
@@ -172,6 +175,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with failures or with messag
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := errors.Join(s.checkOutput(), cmd.ValidateFlagGroups()); err != nil {
 			return err
+		}
+		if s.flags.timeout < 0 {
+			return fmt.Errorf("--timeout is 0 for no limit or more, not %s", s.flags.timeout)
 		}
 		s.started = true
 		if s.flags.timeout > 0 {

@@ -148,6 +148,7 @@ func TestTheExitCodeTellsScriptsHowACommandEnded(t *testing.T) {
 		{2, "topcs", "unknown command"},
 		{2, "topics list --colour", "unknown flag"},
 		{2, "topics list -o yaml", "--output is one of table, wide, json"},
+		{2, "topics list --timeout -5s", "--timeout is 0"},
 		{2, "topics list --fields nam", `topics have no field "nam"`},
 		{2, "topics list --jq .[", "--jq"},
 		{2, "jobs get", "ID is missing"},
