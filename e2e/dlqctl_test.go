@@ -309,7 +309,7 @@ func TestCtrlCInProductionAsksForTheTopicToo(t *testing.T) {
 	s.types(ctrlC)
 	s.shows(`atch on\? $`)
 	s.types("c\r")
-	s.shows(`Cancel the job of \S+\? This is production. Type the name of the topic: $`)
+	s.shows(`The retry of \S+: cancel\? This is production. Type the name of the topic: $`)
 	s.types("c\r")
 	require.Contains(t, s.ends(1), "nothing was changed")
 }

@@ -47,11 +47,11 @@ func (s *session) follow(ctx context.Context, c *client.Client, t target, id str
 		var last progress
 		var failed error
 		_, err := c.WaitForJob(looking, id, func(job client.Job) {
-			answer, err := job.MarshalJSON() // as it came
-			if err = cmp.Or(err, json.Unmarshal(answer, &last)); err == nil {
-				err = show(last, answer)
+			var answer []byte
+			if last, answer, failed = progressOf(job); failed == nil {
+				failed = show(last, answer)
 			}
-			if failed = err; failed != nil {
+			if failed != nil {
 				stop(failed)
 			}
 		})
@@ -61,7 +61,7 @@ func (s *session) follow(ctx context.Context, c *client.Client, t target, id str
 			s.endLine()
 			return ending(last)
 		case failed == nil && ctx.Err() == nil && errors.Is(context.Cause(looking), errInterrupted):
-			if err = s.interruptedJob(ctx, c, t, id, last.Topic); err == nil {
+			if err = s.interruptedJob(ctx, c, t, id); err == nil {
 				continue // the person goes on watching
 			}
 			return err
@@ -72,11 +72,19 @@ func (s *session) follow(ctx context.Context, c *client.Client, t target, id str
 	}
 }
 
+// progressOf reads a job, and returns the bytes of the answer too.
+func progressOf(job client.Job) (now progress, answer []byte, err error) {
+	if answer, err = job.MarshalJSON(); err == nil {
+		err = json.Unmarshal(answer, &now)
+	}
+	return now, answer, err
+}
+
 func goesOn(id string) string { return "the job goes on; watch it with: dlqctl jobs watch " + id }
 
 // interruptedJob asks what Ctrl-C means. A nil error means to watch on. If nobody can be asked the job is left running. A
 // second Ctrl-C leaves it running too.
-func (s *session) interruptedJob(ctx context.Context, c *client.Client, t target, id, topic string) error {
+func (s *session) interruptedJob(ctx context.Context, c *client.Client, t target, id string) error {
 	left := outcome{exitInterrupted, goesOn(id)}
 	if !s.canAsk() {
 		return left
@@ -84,26 +92,23 @@ func (s *session) interruptedJob(ctx context.Context, c *client.Client, t target
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	s.handleInterrupt(func() { stop(errInterrupted) })
-	answer, err := s.ask(ctx, "The job is running. [l]eave it running, [p]ause it, [c]ancel it, or [w]atch on? ")
-	reason := "asked by Ctrl-C in dlqctl"
-	var done string
+	answer, err := s.ask(ctx, "The job goes on meanwhile. [l]eave it running, [p]ause it, [c]ancel it, or [w]atch on? ")
+	reason := client.ReasonRequest{Reason: new("asked by Ctrl-C in dlqctl")}
+	steer, done, verb := func() error { return nil }, left, ""
 	switch strings.ToLower(answer) {
 	case "w", "watch":
 		return nil
 	case "p", "pause":
-		done = "the job is paused; resume it with: dlqctl jobs resume " + id
-		if err = s.confirmOne(ctx, "Pause the job of "+topic+"?", topic, t); err == nil {
-			_, err = c.PauseJob(ctx, id, &client.ReasonRequest{Reason: &reason})
-			err = s.doubt(err, "jobs get "+id)
-		}
+		verb = "pause"
+		steer = func() error { _, err := c.PauseJob(ctx, id, &reason); return err }
+		done.text = "the job is paused; resume it with: dlqctl jobs resume " + id
 	case "c", "cancel":
-		done = "the job is cancelled; its remaining messages stay as they are"
-		if err = s.confirmOne(ctx, "Cancel the job of "+topic+"?", topic, t); err == nil {
-			_, err = c.CancelJob(ctx, id, &client.ReasonRequest{Reason: &reason})
-			err = s.doubt(err, "jobs get "+id)
-		}
-	default:
-		done = left.text
+		verb = "cancel"
+		steer = func() error { _, err := c.CancelJob(ctx, id, &reason); return err }
+		done.text = "the job is cancelled; its remaining messages stay as they are"
+	}
+	if verb != "" {
+		err = s.confirmJob(ctx, c, t, id, verb)
 	}
 	switch {
 	case errors.Is(err, errInterrupted):
@@ -112,7 +117,10 @@ func (s *session) interruptedJob(ctx context.Context, c *client.Client, t target
 		s.note("dlqctl: " + goesOn(id))
 		return err
 	}
-	return outcome{exitInterrupted, done}
+	if err := steer(); err != nil {
+		return s.doubt(err, "jobs get "+id)
+	}
+	return done
 }
 
 // bar draws the progress of a job over its former one. The width is the terminal's at this moment.

@@ -71,24 +71,30 @@ func (s *session) steer(cmd *cobra.Command, id string, change func(*client.Clien
 	if err != nil {
 		return err
 	}
-	if t.Production && !s.flags.yes {
-		answer, err := c.GetJob(cmd.Context(), id, nil)
-		if err != nil {
-			return err
-		}
-		job, err := answer.Value.Summary()
-		if err != nil {
-			return err
-		}
-		if err := s.confirmOne(cmd.Context(), fmt.Sprintf("%s: the %s of %s.", cmd.CommandPath(), job.Kind, job.Topic), job.Topic, t); err != nil {
-			return err
-		}
+	if err := s.confirmJob(cmd.Context(), c, t, id, cmd.Name()); err != nil {
+		return err
 	}
 	answer, err := change(c, id)
 	if err != nil {
 		return s.doubt(err, "jobs get "+id)
 	}
 	return p.one(cmd.Context(), answer)
+}
+
+// confirmJob asks in a production context whether to steer a job.
+func (s *session) confirmJob(ctx context.Context, c *client.Client, t target, id, verb string) error {
+	if !t.Production || s.flags.yes {
+		return nil
+	}
+	answer, err := c.GetJob(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	job, err := answer.Value.Summary()
+	if err != nil {
+		return err
+	}
+	return s.confirm(ctx, fmt.Sprintf("The %s of %s: %s?", job.Kind, job.Topic, verb), job.Topic, t)
 }
 
 func (s *session) watchCommand() *cobra.Command {

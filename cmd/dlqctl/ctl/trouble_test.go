@@ -211,6 +211,19 @@ func TestAnInterruptedHandInSaysHowFarItCame(t *testing.T) {
 	require.Contains(t, ran.err, "100 of 150 messages were handed in")
 }
 
+func TestAFollowedJobIsWhatItWasAtLast(t *testing.T) {
+	t.Parallel()
+	var looks atomic.Int32
+	s := server(t, map[string]http.HandlerFunc{"GET /api/v1/jobs/" + jobID: func(w http.ResponseWriter, r *http.Request) {
+		if looks.Add(1) == 1 {
+			answer(job("RUNNING", `, "failed": 1`))(w, r)
+			return
+		}
+		answer(job("COMPLETED", ""))(w, r) // without the number of failures
+	}})
+	require.Zero(t, s.dlqctl(t, "jobs", "watch", jobID).code)
+}
+
 // The token may expire while a job is followed. The job goes on.
 func TestAFollowedJobGoesOnWhenItCannotBeWatched(t *testing.T) {
 	t.Parallel()
