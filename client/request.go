@@ -18,6 +18,8 @@ type request struct {
 	body         any
 	// isPoll is set if the request is repeated until its context ends.
 	isPoll bool
+	// isKnown is set if the server has answered an earlier poll: there is something to wait for.
+	isKnown bool
 	// isStream is set for an export, whose answer takes any time. end gets its last line.
 	isStream bool
 	end      *EndLine

@@ -80,12 +80,19 @@ func (c *Client) delay(r *request, attempt int, response *received, err error) (
 	switch response.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
 	default:
-		return 0, false
+		if !r.isKnown || !passing(response) {
+			return 0, false
+		}
 	}
 	if asked := retryAfter(response.Header, time.Now()); asked > 0 {
 		return min(asked, c.config.LongestDelay), r.isPoll || asked <= c.config.LongestDelay
 	}
 	return min(backoff, c.config.LongestDelay), true
+}
+
+// passing tells whether an answer may be one of a failure or an upgrade: a proxy that has lost its server answers 404 itself.
+func passing(response *received) bool {
+	return response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusNotFound && foreign(response) != nil
 }
 
 func (c *Client) token(ctx context.Context) (string, error) {

@@ -44,6 +44,28 @@ func TestAFileThatIsTooLongIsNoToken(t *testing.T) {
 	require.ErrorContains(t, err, "is no token")
 }
 
+// A job that was seen is there, whatever a proxy says while the server is replaced.
+func TestFollowingOutlastsAnUpgradeBehindAProxy(t *testing.T) {
+	t.Parallel()
+	looks := []func(http.ResponseWriter){
+		func(w http.ResponseWriter) { answer(w, http.StatusOK, `{"kind": "dead", "state": "RUNNING"}`) },
+		func(w http.ResponseWriter) { http.Error(w, "default backend", http.StatusNotFound) },
+		func(w http.ResponseWriter) {
+			answer(w, http.StatusInternalServerError, `{"error": {"code": "SYS_DLQ_INTERNAL", "message": "m", "request_id": "r", "details": []}}`)
+		},
+		func(w http.ResponseWriter) { answer(w, http.StatusOK, `{"kind": "dead", "state": "COMPLETED"}`) },
+	}
+	next := func(w http.ResponseWriter, _ *http.Request) { looks[0](w); looks = looks[1:] }
+	config := client.Config{LongestDelay: time.Millisecond, PollEvery: time.Millisecond}
+	_, err := serve(t, config, next).WaitForJob(t.Context(), "j", nil)
+	require.NoError(t, err)
+	require.Empty(t, looks)
+
+	looks = []func(http.ResponseWriter){func(w http.ResponseWriter) { http.Error(w, "default backend", http.StatusNotFound) }}
+	_, err = serve(t, config, next).WaitForJob(t.Context(), "j", nil)
+	require.ErrorContains(t, err, "check the address of the server", "nothing says that there is a job")
+}
+
 func TestAnAgentOfATokenCommandHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	token, err := client.CommandToken("sh", "-c", "echo t; sleep 30 &").Token(t.Context())

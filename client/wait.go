@@ -69,10 +69,10 @@ func Follow[T any](ctx context.Context, c *Client, location string, ended func(T
 	if err != nil {
 		return last, err
 	}
-	tag := ""
+	tag, isKnown := "", false
 	for {
 		r := newRequest(http.MethodGet, path)
-		r.isPoll = true
+		r.isPoll, r.isKnown = true, isKnown
 		if tag != "" {
 			r.header.Set("If-None-Match", tag)
 		}
@@ -80,6 +80,7 @@ func Follow[T any](ctx context.Context, c *Client, location string, ended func(T
 		if err != nil {
 			return last, err
 		}
+		isKnown = true
 		if !answer.NotModified() {
 			last, tag = answer.Value, answer.ETag()
 			if seen != nil {
