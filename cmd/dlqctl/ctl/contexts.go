@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -87,6 +88,9 @@ the contexts (--token-stdin), which only you may read.`,
   dlqctl contexts set production --server https://dlq.example.com --token-file ~/.dlq-token --production
   dlqctl contexts set staging --server https://dlq.staging.example.com --token-command vault --token-command read-token`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if name := args[0]; name == "" || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || dangerous(r) }) {
+				return usageError{fmt.Errorf("%q is no name of a context: give a word", name)}
+			}
 			if tokenStdin {
 				var err error
 				if t.Token, err = s.readLine(); err != nil || t.Token == "" {

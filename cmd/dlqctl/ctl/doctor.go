@@ -65,7 +65,10 @@ func (s *session) lookAtServer(ctx context.Context, c *client.Client) bool {
 	if answer != nil {
 		checks = answer.Value.Checks
 	}
-	healthy := true
+	if len(checks) == 0 {
+		s.finding("server", "this is no DLQ manager: its /readyz names no checks")
+	}
+	healthy := len(checks) > 0
 	for _, name := range slices.Sorted(maps.Keys(checks)) {
 		s.finding("server", name+": "+checks[name])
 		healthy = healthy && checks[name] == "ok"

@@ -67,6 +67,14 @@ func TestAMistakeInTheOutputFlagsChangesNothing(t *testing.T) {
 	require.Empty(t, asked)
 }
 
+func TestDoctorTakesNoOtherServerForAHealthyOne(t *testing.T) {
+	t.Parallel()
+	s := server(t, map[string]http.HandlerFunc{"GET /readyz": answer(`{}`), "GET /api/v1/me": answer(`{}`)})
+	ran := s.dlqctl(t, "doctor")
+	require.Equal(t, 1, ran.code)
+	require.Contains(t, ran.out, "this is no DLQ manager")
+}
+
 func TestAnAnswerThatIsNoPlanStartsNothing(t *testing.T) {
 	t.Parallel()
 	s := server(t, map[string]http.HandlerFunc{
