@@ -216,7 +216,7 @@ func TestAnInterruptedHandInSaysHowFarItCame(t *testing.T) {
 	s.stdin = strings.Repeat("{}\n", 150)
 	ran := s.dlqctl(t, "messages", "send", "t", "--timeout", "300ms")
 	require.Equal(t, 124, ran.code)
-	require.Contains(t, ran.err, "100 of 150 messages were handed in")
+	require.Contains(t, ran.err, "100 messages were handed in, continue with --skip 100")
 }
 
 func TestAFollowedJobIsWhatItWasAtLast(t *testing.T) {
