@@ -38,6 +38,10 @@ type Options struct {
 	Ends Ends
 	// Auth tells who sends a request. Nil is no authentication: everybody is dlq.Anonymous.
 	Auth Authenticator
+	// Issuer is the OpenID provider whose tokens Auth accepts; empty for none.
+	Issuer string
+	// PublicURL is where people reach the API. Empty: the address that a request names.
+	PublicURL string
 	// Hosts are the names of this server. A request without a token may name these, localhost and
 	// addresses in its header Host.
 	Hosts []string

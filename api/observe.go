@@ -130,7 +130,7 @@ func (s *Server) writeError(c *fiber.Ctx, r *apiError) {
 	case http.StatusTooManyRequests:
 		c.Set(fiber.HeaderRetryAfter, r.retryAfter)
 	case http.StatusUnauthorized:
-		c.Set(fiber.HeaderWWWAuthenticate, `Bearer realm="dlq-manager"`)
+		c.Set(fiber.HeaderWWWAuthenticate, s.challenge(c))
 	}
 	_ = reply(c, r.status, r.view(id)) // strings always encode
 }

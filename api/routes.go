@@ -31,7 +31,7 @@ const (
 	database = true
 )
 
-// alwaysPublic is the description of the API. It is the same in every installation.
+// alwaysPublic is the description of the API, and where to sign in.
 const alwaysPublic = "*"
 
 // table lists every route. The order counts: "messages" also matches :topic, and "export" :id.
@@ -78,6 +78,7 @@ func (s *Server) table() []route {
 		{read, "/debug/log-level", dlq.PermProcessRead, "", "", anyStore, s.withDeadline(s.logLevel)},
 		{http.MethodPut, "/debug/log-level", dlq.PermProcessUpdate, dlq.TargetProcess, "", anyStore, s.withDeadline(s.changeLogLevel)},
 		{read, "/debug/pprof/:profile", dlq.PermProcessRead, "", "", anyStore, s.profile()},
+		{read, resourcePath, "", "", alwaysPublic, anyStore, s.protectedResource},
 		{read, "/openapi.json", "", "", alwaysPublic, anyStore, s.openapi},
 		{read, "/docs", "", "", alwaysPublic, anyStore, docs},
 		{read, "/docs/*", "", "", alwaysPublic, anyStore, docs},

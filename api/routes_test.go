@@ -32,7 +32,7 @@ func TestEveryRouteIsInTheTableAndAlmostAllNeedAPermission(t *testing.T) {
 			require.True(t, r.target != "" && strings.HasPrefix(string(r.permission), "dlq:"+string(r.target)+":"), "%s: the audit names %q", r.path, r.target)
 		}
 	}
-	require.Equal(t, []string{"/api/v1/me", "/healthz", "/readyz", "/openapi.json", "/docs", "/docs/*"}, free)
+	require.Equal(t, []string{"/api/v1/me", "/healthz", "/readyz", "/.well-known/oauth-protected-resource", "/openapi.json", "/docs", "/docs/*"}, free)
 	for _, routes := range s.app.Stack() {
 		for _, r := range routes {
 			if r.Path != "/" { // the middleware

@@ -1823,6 +1823,19 @@ type PlanStart struct {
 	Reason *string `json:"reason,omitempty"`
 }
 
+// ProtectedResource defines model for ProtectedResource.
+type ProtectedResource struct {
+	// AuthorizationServers The issuers of OpenID Connect.
+	AuthorizationServers   []string `json:"authorization_servers"`
+	BearerMethodsSupported []string `json:"bearer_methods_supported"`
+
+	// Resource The address of the API: `server.public_url`, or the one that the request names.
+	Resource string `json:"resource"`
+
+	// ScopesSupported The scopes to ask for.
+	ScopesSupported []string `json:"scopes_supported"`
+}
+
 // PurgeAt defines model for PurgeAt.
 type PurgeAt = OptionalTimestamp
 
@@ -3718,6 +3731,12 @@ func (t Readyz503JSONResponseBody) MarshalJSON() ([]byte, error) { return t.unio
 // UnmarshalJSON keeps the value until its type is asked for.
 func (t *Readyz503JSONResponseBody) UnmarshalJSON(content []byte) error {
 	return t.union.UnmarshalJSON(content)
+}
+
+// ProtectedResource is GET /.well-known/oauth-protected-resource: Where a person signs in.
+func (c *Client) ProtectedResource(ctx context.Context, options ...RequestOption) (*Answer[ProtectedResource], error) {
+	r := newRequest(http.MethodGet, "/.well-known/oauth-protected-resource")
+	return send[ProtectedResource](ctx, c, r, options)
 }
 
 // ListArchivedMessages is GET /api/v1/archive/messages: Archived messages of a topic.

@@ -55,7 +55,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		return err
 	}
 	options := api.Options{
-		Auth: authenticator, Open: cfg.Auth.Open, Hosts: cfg.Server.Hosts(),
+		Auth: authenticator, PublicURL: cfg.Server.PublicURL, Open: cfg.Auth.Open, Hosts: cfg.Server.Hosts(),
 		Store: p.store, Retries: p.workflows, Topics: p.topics, Targets: p.targets, Intake: p.intake(),
 		Suspicion: kafka.Suspicion,
 		Ready:     telemetry.NewReadiness(checks, readyTimeout, p.log).Results,
@@ -114,6 +114,9 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 
 // addOptional adds the parts that may be missing. An interface with a nil pointer would not be nil.
 func (p *parts) addOptional(o *api.Options) {
+	if p.cfg.Auth.Has("oidc") {
+		o.Issuer = p.cfg.Auth.OIDC.Issuer
+	}
 	if p.database != nil {
 		o.Database = p.database
 	}
