@@ -25,36 +25,52 @@ const requestTimeout = 90 * time.Second
 
 // connect makes the client of the context of this run.
 func (s *session) connect() (*client.Client, target, error) {
-	_, t, err := s.current()
+	name, t, err := s.current()
 	if err != nil {
 		return nil, t, err
 	}
-	var transport http.RoundTripper // nil is Go's own
-	if t.CAFile != "" {
-		content, err := t.certificates()
-		if err != nil {
-			return nil, t, err
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(content) {
-			return nil, t, fmt.Errorf("%s has no certificate in PEM", t.CAFile)
-		}
-		transport = &http.Transport{
-			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
-			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-		}
+	source, err := s.source(name, t)
+	if err != nil {
+		return nil, t, err
+	}
+	c, err := s.clientOf(t, source)
+	return c, t, err
+}
+
+func (s *session) clientOf(t target, source client.TokenSource) (*client.Client, error) {
+	transport, err := t.transport(x509.NewCertPool())
+	if err != nil {
+		return nil, err
 	}
 	c, err := client.New(t.Server, client.Config{
 		// The token goes to no other address, whatever an answer says.
 		HTTP: &http.Client{
 			Transport: transport, Timeout: requestTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		Token: t.source(), UserAgent: "dlqctl/" + s.Version, Retries: s.retries, Unreachable: s.unreachable,
+		Token: source, UserAgent: "dlqctl/" + s.Version, Retries: s.retries, Unreachable: s.unreachable,
 	})
 	if err != nil {
-		return nil, t, usageError{err}
+		return nil, usageError{err}
 	}
-	return c, t, nil
+	return c, nil
+}
+
+// transport trusts the certificates of the context in addition to a pool. It is Go's own, nil, for a context that has none.
+func (t target) transport(trusted *x509.CertPool) (http.RoundTripper, error) {
+	if t.CAFile == "" {
+		return nil, nil //nolint:nilnil // see above
+	}
+	content, err := t.certificates()
+	if err != nil {
+		return nil, err
+	}
+	if !trusted.AppendCertsFromPEM(content) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", t.CAFile)
+	}
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+		TLSClientConfig: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12},
+	}, nil
 }
 
 // unreachable tells once that the API is away, and once that it is back.

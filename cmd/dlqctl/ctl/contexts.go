@@ -42,6 +42,8 @@ func (t target) signIn() string {
 		return "file " + t.TokenFile
 	case len(t.TokenCommand) > 0:
 		return "command " + t.TokenCommand[0]
+	case t.OpenID != nil:
+		return "OpenID " + t.OpenID.Issuer
 	}
 	return "none"
 }
@@ -134,13 +136,16 @@ the contexts (--token-stdin), which only you may read.`,
 // merge returns t with the settings of change that are set. A new way to sign in replaces the former one.
 func (t target) merge(change target) target {
 	if change.Server != "" {
+		if !sameServer(cmp.Or(t.Server, change.Server), change.Server) {
+			t.Token, t.TokenFile, t.TokenCommand, t.OpenID = "", "", nil, nil // a sign-in goes to no other server
+		}
 		t.Server = change.Server
 	}
 	if change.CAFile != "" {
 		t.CAFile = absolute(change.CAFile)
 	}
-	if change.Token != "" || change.TokenFile != "" || len(change.TokenCommand) > 0 {
-		t.Token, t.TokenFile, t.TokenCommand = change.Token, absolute(change.TokenFile), change.TokenCommand
+	if change.Token != "" || change.TokenFile != "" || len(change.TokenCommand) > 0 || change.OpenID != nil {
+		t.Token, t.TokenFile, t.TokenCommand, t.OpenID = change.Token, absolute(change.TokenFile), change.TokenCommand, change.OpenID
 	}
 	return t
 }
@@ -182,8 +187,14 @@ func (s *session) contextsDelete() *cobra.Command {
 		ValidArgsFunction: s.firstArgument(func(context.Context, *session) []string { return s.contextNames() }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.changeContexts(cmd.Context(), func(file *contextsFile) error {
-				if _, err := file.named(args[0]); err != nil {
+				t, err := file.named(args[0])
+				if err != nil {
 					return err
+				}
+				if t.OpenID != nil {
+					if err := s.tokenStore(args[0], *t.OpenID).Save(client.Tokens{}); err != nil {
+						return err
+					}
 				}
 				delete(file.Contexts, args[0])
 				if file.Current == args[0] {
@@ -245,16 +256,18 @@ func hostAndPort(address string) string {
 }
 
 // source returns the token source of a context, nil for none.
-func (t target) source() client.TokenSource {
+func (s *session) source(name string, t target) (client.TokenSource, error) {
 	switch {
 	case t.Token != "":
-		return client.StaticToken(t.Token)
+		return client.StaticToken(t.Token), nil
 	case t.TokenFile != "":
-		return client.FileToken(t.TokenFile)
+		return client.FileToken(t.TokenFile), nil
 	case len(t.TokenCommand) > 0:
-		return client.CommandToken(t.TokenCommand[0], t.TokenCommand[1:]...)
+		return client.CommandToken(t.TokenCommand[0], t.TokenCommand[1:]...), nil
+	case t.OpenID != nil:
+		return s.deviceFlow(name, t)
 	}
-	return nil
+	return nil, nil //nolint:nilnil // a server without authentication needs none
 }
 
 // certificates reads the file of the certificates to trust.

@@ -11,9 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -27,10 +25,11 @@ type contextsFile struct {
 // target is a context: a server, and how to sign in to it.
 type target struct {
 	Server string `yaml:"server"`
-	// At most one of the three is set; none for a server without authentication.
+	// At most one of the four is set; none for a server without authentication.
 	Token        string   `yaml:"token,omitempty"`
 	TokenFile    string   `yaml:"token_file,omitempty"`
 	TokenCommand []string `yaml:"token_command,omitempty,flow"`
+	OpenID       *openID  `yaml:"openid,omitempty"`
 	// CAFile has the certificates to trust instead of the system's.
 	CAFile string `yaml:"ca_file,omitempty"`
 	// Production makes every change ask for the name of its topic.
@@ -56,20 +55,10 @@ func (s *session) readContexts() (*contextsFile, error) {
 	if path == "" {
 		return file, nil
 	}
-	info, err := os.Stat(path)
+	content, err := readPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return file, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the file of the contexts: %w", err)
-	}
-	if info.IsDir() {
-		return nil, fmt.Errorf("the file of the contexts: %s is a folder", path)
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("others may read or change the file of the contexts, which may hold tokens: run chmod 600 %s", path)
-	}
-	content, err := s.readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("the file of the contexts: %w", err)
 	}
@@ -84,9 +73,8 @@ func (s *session) readContexts() (*contextsFile, error) {
 	return file, nil
 }
 
-// changeContexts changes the file of the contexts. The next file is beside it and keeps others out until it replaces the
-// former one, so that no change is lost and a crash leaves a whole file.
-func (s *session) changeContexts(ctx context.Context, change func(*contextsFile) error) (err error) {
+// changeContexts changes the file of the contexts. A lock keeps other processes out, so that no change is lost.
+func (s *session) changeContexts(ctx context.Context, change func(*contextsFile) error) error {
 	path := s.contextsPath()
 	if path == "" {
 		return errors.New("there is no folder for the contexts: set HOME, or DLQCTL_CONFIG to a file")
@@ -94,19 +82,11 @@ func (s *session) changeContexts(ctx context.Context, change func(*contextsFile)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	if followed, err := filepath.EvalSymlinks(path); err == nil {
-		path = followed // a link to the file stays a link
-	}
-	next, err := lock(ctx, path+".lock")
+	unlock, err := lockFile(ctx, path+".lock")
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(next.Name()))
-		}
-	}()
-	defer next.Close()
+	defer unlock()
 	file, err := s.readContexts()
 	if err != nil {
 		return err
@@ -118,29 +98,7 @@ func (s *session) changeContexts(ctx context.Context, change func(*contextsFile)
 	if err != nil {
 		return err
 	}
-	if _, err := next.Write(content); err != nil {
-		return err
-	}
-	if err := errors.Join(next.Sync(), next.Close()); err != nil {
-		return err
-	}
-	return os.Rename(next.Name(), path)
-}
-
-// lock creates a file that nobody else has at the moment.
-func lock(ctx context.Context, path string) (*os.File, error) {
-	for range 100 {
-		created, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if !errors.Is(err, fs.ErrExist) {
-			return created, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	return nil, fmt.Errorf("another dlqctl changes the contexts; if none runs, delete %s", path)
+	return writePrivate(path, content)
 }
 
 func (s *session) contextNames() []string {

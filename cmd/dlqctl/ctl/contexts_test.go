@@ -96,6 +96,15 @@ func TestATokenGoesToTheServerOfItsContextOnly(t *testing.T) {
 	require.Equal(t, []string{"Bearer of the context", "", "Bearer of the environment", "Bearer of the context"}, sent)
 }
 
+func TestAContextThatMovesToAnotherServerForgetsItsSignIn(t *testing.T) {
+	t.Parallel()
+	r := home(t)
+	r.stdin = "geheim\n"
+	require.Zero(t, r.dlqctl(t, "contexts", "set", "a", "--server", "https://one.example.com", "--token-stdin").code)
+	require.Contains(t, r.dlqctl(t, "contexts", "set", "a", "--server", "https://ONE.example.com:443/path").err, "sign-in: token")
+	require.Contains(t, r.dlqctl(t, "contexts", "set", "a", "--server", "https://two.example.com").err, "sign-in: none")
+}
+
 func TestAProductionContextAllowsNoChangeUnasked(t *testing.T) {
 	t.Parallel()
 	s := server(t, map[string]http.HandlerFunc{

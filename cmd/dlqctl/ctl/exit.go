@@ -50,6 +50,8 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.Is(err, errTimeOver):
 		return exitTimeOver
+	case errors.Is(err, client.ErrSignIn):
+		return exitSignIn
 	}
 	failed, ok := errors.AsType[*client.APIError](err)
 	switch {
@@ -65,7 +67,7 @@ func exitCode(err error) int {
 func hintFor(err error) string {
 	switch exitCode(err) {
 	case exitSignIn:
-		return `Sign in with a valid token: "dlqctl contexts set --help" shows how, and "dlqctl doctor" looks at the connection.`
+		return `Sign in with "dlqctl login", or with a valid token: "dlqctl contexts set --help" shows how. "dlqctl doctor" looks at the connection.`
 	case exitChanged:
 		return "Make a new plan and look at it: dlqctl plan --help"
 	}

@@ -1,0 +1,192 @@
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dlqmanager/client"
+)
+
+// openID is how a context signs a person in. The tokens are kept elsewhere; see tokenStore.
+type openID struct {
+	Issuer   string   `yaml:"issuer"`
+	ClientID string   `yaml:"client_id"`
+	Scopes   []string `yaml:"scopes,omitempty,flow"`
+	// InFile is set if there is no key ring for the tokens.
+	InFile bool `yaml:"in_file,omitempty"`
+}
+
+func (s *session) loginCommand() *cobra.Command {
+	var asked openID
+	cmd := &cobra.Command{
+		Use: "login", Short: "Sign in to the current context with OpenID", Args: cobra.NoArgs,
+		Long: `Signs in to the current context, or the one of --context. dlqctl shows a page and a code; open the page in a browser on any
+device, sign in there and confirm the code. The API names its identity provider, unless --issuer does. The context keeps --issuer,
+--client-id and --scope for the next time.
+
+The tokens are kept in the key ring of the system. Where there is none, they are kept in a file beside the contexts, which only you
+may read; --in-file chooses this. dlqctl refreshes them until the session at the identity provider ends.`,
+		Example: `  dlqctl login
+  dlqctl login --context production --client-id ops-tools --scope openid --scope offline_access`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.login(cmd.Context(), asked) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&asked.Issuer, "issuer", "", "URL of the identity provider (default: the context's, or the one that the API names)")
+	flags.StringVar(&asked.ClientID, "client-id", "", "public client at the identity provider (default: the context's, or dlqctl)")
+	flags.StringArrayVar(&asked.Scopes, "scope", nil, "scope to ask for; repeat the flag for more (default: the context's, or those that the API names)")
+	flags.BoolVar(&asked.InFile, "in-file", false, "keep the tokens in a file instead of the key ring")
+	return cmd
+}
+
+func (s *session) logoutCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "logout", Short: "End the session of dlqctl login", Args: cobra.NoArgs,
+		Long:    "Removes the tokens of the current context, or the one of --context, and ends their session at the identity provider.",
+		Example: "  dlqctl logout --context production",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			name, t, err := s.current()
+			if err != nil {
+				return err
+			}
+			if t.OpenID == nil {
+				return usageError{fmt.Errorf("the context %q is not signed in with dlqctl login", name)}
+			}
+			flow, err := s.deviceFlow(name, t)
+			if err != nil {
+				return err
+			}
+			if err := flow.SignOut(cmd.Context()); err != nil {
+				return fmt.Errorf("the sign-out is not complete: the tokens may be kept here, or the session at the identity provider may go on: %w", err)
+			}
+			s.note("You are signed out of the context " + name + ".")
+			return nil
+		},
+	}
+}
+
+func (s *session) login(ctx context.Context, asked openID) error {
+	name, t, err := s.current()
+	if err != nil {
+		return err
+	}
+	if name == "" {
+		return usageError{errors.New("a sign-in belongs to a context: make one with dlqctl contexts set NAME --server https://…, and leave --server and DLQ_URL out")}
+	}
+	former := openID{InFile: true} // nothing is in the key ring yet
+	if t.OpenID != nil {
+		former = *t.OpenID
+	}
+	chosen := openID{
+		Issuer: cmp.Or(asked.Issuer, former.Issuer), ClientID: cmp.Or(asked.ClientID, former.ClientID, "dlqctl"),
+		Scopes: asked.Scopes, InFile: asked.InFile,
+	}
+	if len(chosen.Scopes) == 0 {
+		chosen.Scopes = former.Scopes
+	}
+	if chosen.Issuer == "" {
+		if err := s.findIssuer(ctx, t, &chosen); err != nil {
+			return err
+		}
+	}
+	if !chosen.InFile {
+		if err := s.tokenStore(name, chosen).probe(); err != nil {
+			s.note("The key ring of this system cannot be used: " + oneLine(err.Error()))
+			chosen.InFile = true
+		}
+	}
+	t.OpenID = &chosen
+	flow, err := s.deviceFlow(name, t)
+	if err != nil {
+		return usageError{err}
+	}
+	if err := flow.SignIn(ctx, s.showCode); err != nil {
+		return err
+	}
+	store := s.tokenStore(name, chosen)
+	if chosen.InFile {
+		s.note(fmt.Sprintf("The tokens are kept in %s, which only you may read.", store.path))
+	}
+	if former.InFile != chosen.InFile {
+		_ = s.tokenStore(name, former).Save(client.Tokens{}) // they are replaced
+	}
+	err = s.changeContexts(ctx, func(file *contextsFile) error {
+		kept, err := file.named(name) // it may have changed during the sign-in
+		file.Contexts[name] = kept.merge(target{OpenID: &chosen})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c, err := s.clientOf(t, flow)
+	if err != nil {
+		return err
+	}
+	me, err := c.GetMe(ctx, nil)
+	if err != nil {
+		return err
+	}
+	s.note(fmt.Sprintf("You are %s in the context %s.", oneLine(me.Value.Subject), name))
+	if len(me.Value.Grants) == 0 {
+		s.note("You have no role there; ask its administrator for one.")
+	}
+	return nil
+}
+
+func (s *session) showCode(p client.DevicePrompt) {
+	s.note(fmt.Sprintf("Open this page in a browser: %s\nEnter this code: %s", oneLine(p.URL), oneLine(p.Code)))
+	if p.PageWithCode != "" {
+		s.note("This page has the code already: " + oneLine(p.PageWithCode))
+	}
+	s.note(fmt.Sprintf("dlqctl waits until %s. Ctrl-C ends the sign-in.", p.Expires.Local().Format(time.TimeOnly)))
+}
+
+// findIssuer asks the API for its identity provider (RFC 9728).
+func (s *session) findIssuer(ctx context.Context, t target, chosen *openID) error {
+	c, err := s.clientOf(t, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := c.ProtectedResource(ctx)
+	if failed, ok := errors.AsType[*client.APIError](err); ok && failed.Status == http.StatusNotFound {
+		return fmt.Errorf("%s names no identity provider; give --issuer, or sign in with a token: dlqctl contexts set --help", t.Server)
+	}
+	if err != nil {
+		return err
+	}
+	found := answer.Value
+	if strings.TrimRight(found.Resource, "/") != strings.TrimRight(t.Server, "/") { // it may pass on another server's answer
+		return fmt.Errorf("the server %s calls itself %s: use that address in the context, have server.public_url changed, or give --issuer", t.Server, found.Resource)
+	}
+	if len(found.AuthorizationServers) == 0 {
+		return fmt.Errorf("%s names no identity provider; give --issuer", t.Server)
+	}
+	chosen.Issuer = found.AuthorizationServers[0]
+	if len(chosen.Scopes) == 0 {
+		chosen.Scopes = found.ScopesSupported
+	}
+	return nil
+}
+
+// deviceFlow is the sign-in of a context. The provider may have a certificate of the system or one of the context.
+func (s *session) deviceFlow(name string, t target) (*client.DeviceFlow, error) {
+	trusted, err := x509.SystemCertPool()
+	if err != nil {
+		trusted = x509.NewCertPool()
+	}
+	transport, err := t.transport(trusted)
+	if err != nil {
+		return nil, err
+	}
+	return client.NewDeviceFlow(client.DeviceConfig{
+		Issuer: t.OpenID.Issuer, ClientID: t.OpenID.ClientID, Scopes: t.OpenID.Scopes, Store: s.tokenStore(name, *t.OpenID),
+		HTTP: &http.Client{Transport: transport, Timeout: 30 * time.Second},
+	})
+}

@@ -1,0 +1,73 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+// readPrivate reads a file that nobody else may read or change.
+func readPrivate(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder", path)
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
+		return nil, fmt.Errorf("others may read or change this file, which may hold tokens: run chmod 600 %s", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return readAll(file)
+}
+
+// writePrivate replaces a file at once, so that a crash leaves the former one whole. Nobody else may read it.
+func writePrivate(path string, content []byte) error {
+	if followed, err := filepath.EvalSymlinks(path); err == nil {
+		path = followed // a link to the file stays a link
+	}
+	next, err := os.CreateTemp(filepath.Dir(path), ".next-*") // its mode is 0600
+	if err != nil {
+		return err
+	}
+	_, err = next.Write(content)
+	err = errors.Join(err, next.Sync(), next.Close())
+	if err == nil {
+		err = os.Rename(next.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(next.Name()))
+	}
+	return nil
+}
+
+// lockFile keeps other processes out until it is unlocked. The lock ends with its process.
+func lockFile(ctx context.Context, path string) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		locked, err := tryLock(file)
+		if locked {
+			return func() { _ = file.Close() }, nil
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			_ = file.Close()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
