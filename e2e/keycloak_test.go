@@ -46,6 +46,7 @@ func TestTheAPIAuthenticatesTokensOfKeycloak(t *testing.T) {
 	g.robotDeletes()
 	g.tokensForOthersAreRefused()
 	g.tokensExpire()
+	g.operatorSignsInWithDlqctl()
 	g.keysRotate()
 	g.knownKeysOutliveKeycloak()
 }
