@@ -161,7 +161,7 @@ func TestALinkToTheContextsStaysALink(t *testing.T) {
 	require.Equal(t, "contexts/a\n", r.dlqctl(t, "contexts", "list", "-o", "name").out)
 	files, err := os.ReadDir(folder)
 	require.NoError(t, err)
-	require.Len(t, files, 2, "nothing is left behind")
+	require.Len(t, files, 3, "the link, its file and the lock")
 }
 
 func TestChangesOfContextsAtOnceAreAllKept(t *testing.T) {
