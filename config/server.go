@@ -13,7 +13,7 @@ type Server struct {
 	// Host defaults to loopback, since the API changes data.
 	Host string `yaml:"host" default:"127.0.0.1" check:"required; host"`
 	Port int    `yaml:"port" default:"8080" check:"1 to 65535"`
-	// PublicURL is where people reach the API, for links in Temporal; empty for none.
+	// PublicURL is where people reach the API, for links in Temporal and for dlqctl login; empty for none.
 	PublicURL string `yaml:"public_url" check:"web URL"`
 	// AllowedHosts are more names by which the API and the worker are reached without a token.
 	AllowedHosts []string `yaml:"allowed_hosts" check:"required; host"`

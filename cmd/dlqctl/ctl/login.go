@@ -78,7 +78,8 @@ func (s *session) login(ctx context.Context, asked openID) error {
 		return err
 	}
 	if name == "" {
-		return usageError{errors.New("a sign-in belongs to a context: make one with dlqctl contexts set NAME --server https://…, and leave --server and DLQ_URL out")}
+		return usageError{errors.New("a sign-in belongs to a context: make one with dlqctl contexts set NAME --server https://…, " +
+			"and leave --server and DLQ_URL out")}
 	}
 	former := openID{InFile: true} // nothing is in the key ring yet
 	if t.OpenID != nil {
@@ -163,7 +164,8 @@ func (s *session) findIssuer(ctx context.Context, t target, chosen *openID) erro
 	}
 	found := answer.Value
 	if strings.TrimRight(found.Resource, "/") != strings.TrimRight(t.Server, "/") { // it may pass on another server's answer
-		return fmt.Errorf("the server %s calls itself %s: use that address in the context, have server.public_url changed, or give --issuer", t.Server, found.Resource)
+		return fmt.Errorf("the server %s calls itself %s: use that address in the context, have server.public_url changed, or give --issuer",
+			t.Server, found.Resource)
 	}
 	if len(found.AuthorizationServers) == 0 {
 		return fmt.Errorf("%s names no identity provider; give --issuer", t.Server)

@@ -67,7 +67,7 @@ func (k *tokenStore) Load() (tokens client.Tokens, err error) {
 
 // Save replaces the tokens. A key ring that has no room for both tokens gets the one that makes the other.
 func (k *tokenStore) Save(tokens client.Tokens) error {
-	content, err := json.Marshal(tokens)
+	content, err := json.Marshal(tokens) //nolint:gosec // to keep them is what this is for
 	if err != nil {
 		return err
 	}
@@ -86,10 +86,10 @@ func (k *tokenStore) Save(tokens client.Tokens) error {
 			return k.Save(tokens)
 		}
 	}
-	if err != nil && !(isEmpty && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, keyring.ErrNotFound))) {
-		return fmt.Errorf("keep the tokens of the sign-in: %w", err)
+	if err == nil || isEmpty && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, keyring.ErrNotFound)) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("keep the tokens of the sign-in: %w; dlqctl login --in-file keeps them in a file", err)
 }
 
 // Lock keeps other processes from refreshing.
