@@ -73,6 +73,16 @@ func (t target) transport(trusted *x509.CertPool) (http.RoundTripper, error) {
 	}, nil
 }
 
+// begin makes what a command needs. It looks at the flags of the output before anything is sent.
+func (s *session) begin(v view) (*printer, *client.Client, target, error) {
+	p, err := s.printer(v)
+	if err != nil {
+		return nil, nil, target{}, err
+	}
+	c, t, err := s.connect()
+	return p, c, t, err
+}
+
 // unreachable tells once that the API is away, and once that it is back.
 func (s *session) unreachable(err error) {
 	switch {

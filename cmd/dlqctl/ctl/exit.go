@@ -55,6 +55,8 @@ func exitCode(err error) int {
 	}
 	failed, ok := errors.AsType[*client.APIError](err)
 	switch {
+	case ok && failed.Code == client.ErrorCodeValidationError:
+		return exitUsage
 	case ok && failed.Status == http.StatusUnauthorized:
 		return exitSignIn
 	case ok && (failed.Code == client.ErrorCodePlanChanged || failed.Code == client.ErrorCodePlanExpired):

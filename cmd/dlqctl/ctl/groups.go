@@ -20,11 +20,7 @@ func (s *session) groupCommand(use, short, long, example string, v view, change 
 	return &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example, Args: argumentsOf(use), ValidArgsFunction: s.firstArgument(completeGroups),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := s.printer(v)
-			if err != nil {
-				return err
-			}
-			c, t, err := s.connect()
+			p, c, t, err := s.begin(v)
 			if err != nil {
 				return err
 			}

@@ -63,11 +63,7 @@ func (s *session) rateCommand() *cobra.Command {
 
 // steer asks in a production context, steers the job and shows it.
 func (s *session) steer(cmd *cobra.Command, id string, change func(*client.Client, string) ([]byte, error)) error {
-	p, err := s.printer(jobsView.one())
-	if err != nil {
-		return err
-	}
-	c, t, err := s.connect()
+	p, c, t, err := s.begin(jobsView.one())
 	if err != nil {
 		return err
 	}
@@ -105,11 +101,7 @@ Ctrl-C asks whether to leave the job running, pause it or cancel it. The exit co
 		Example:           "  dlqctl jobs watch 01a214f0-f92f-7000-a46f-36ccec5081f3",
 		ValidArgsFunction: s.firstArgument(completeJobs),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := s.printer(jobsView.one())
-			if err != nil {
-				return err
-			}
-			c, t, err := s.connect()
+			p, c, t, err := s.begin(jobsView.one())
 			if err != nil {
 				return err
 			}

@@ -78,11 +78,7 @@ func (s *session) listCommand(use, short, example string, v view, fetch call, fi
 
 // list prints a list, page after page.
 func (s *session) list(ctx context.Context, v view, args []string, limit int64, fetch call, queries []client.RequestOption) error {
-	p, err := s.printer(v)
-	if err != nil {
-		return err
-	}
-	c, _, err := s.connect()
+	p, c, _, err := s.begin(v)
 	if err != nil {
 		return err
 	}
@@ -142,11 +138,7 @@ func (s *session) getCommand(use, short, example string, v view, fetch call) *co
 			if len(args) > 1 {
 				return s.getEach(cmd.Context(), v, named(args), fetch)
 			}
-			p, err := s.printer(v)
-			if err != nil {
-				return err
-			}
-			c, _, err := s.connect()
+			p, c, _, err := s.begin(v)
 			if err != nil {
 				return err
 			}
@@ -162,11 +154,7 @@ func (s *session) getCommand(use, short, example string, v view, fetch call) *co
 // getEach prints records one after another; the chosen fields of --fields are a table. An id that the server does not
 // know, such as a message that was archived meanwhile, does not keep the others from being shown.
 func (s *session) getEach(ctx context.Context, v view, ids []string, fetch call) error {
-	p, err := s.printer(v)
-	if err != nil {
-		return err
-	}
-	c, _, err := s.connect()
+	p, c, _, err := s.begin(v)
 	if err != nil {
 		return err
 	}

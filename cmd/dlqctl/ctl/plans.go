@@ -112,11 +112,7 @@ KIND is retry, revive, dead, delete or restore. Without filters the plan takes t
 		if err != nil {
 			return err
 		}
-		p, err := s.printer(planView)
-		if err != nil {
-			return err
-		}
-		c, _, err := s.connect()
+		p, c, _, err := s.begin(planView)
 		if err != nil {
 			return err
 		}
@@ -248,21 +244,18 @@ A whole topic needs --all. The job is a workflow: it goes on when dlqctl ends. "
 		if err != nil {
 			return err
 		}
+		delete(chosen, "status") // which may be that of every message
 		if len(chosen) == 0 && !f.all {
 			return usageError{errors.New("choose messages with a filter such as --group or --error, or the whole topic with --all")}
 		}
 		if len(chosen) > 0 && f.all {
-			return usageError{errors.New("--all takes every message of the topic and goes with no filter")}
+			return usageError{errors.New("--all takes the whole topic and goes with no filter but --status")}
 		}
 		request, err := f.request(kind, args[0], cmd.Flags())
 		if err != nil {
 			return err
 		}
-		p, err := s.printer(jobsView.one())
-		if err != nil {
-			return err
-		}
-		c, t, err := s.connect()
+		p, c, t, err := s.begin(jobsView.one())
 		if err != nil {
 			return err
 		}
@@ -297,11 +290,7 @@ since messages were sent, changed or deleted, or since it has expired; the error
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow the job until it ends; the exit code tells how")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := s.printer(jobsView.one())
-		if err != nil {
-			return err
-		}
-		c, t, err := s.connect()
+		p, c, t, err := s.begin(jobsView.one())
 		if err != nil {
 			return err
 		}
