@@ -1,7 +1,7 @@
-# Two images from one build: `docker build --target api .` and `--target worker`.
-# The result is two static programs on nothing: no shell, no package manager,
-# nothing that needs patching but the programs themselves. They write no files,
-# so the root file system can be read-only.
+# Three images from one build: `docker build --target api .`, `--target worker`
+# and `--target dlqctl`. The result is static programs on nothing: no shell, no
+# package manager, nothing that needs patching but the programs themselves. API and
+# worker write no files, so the root file system can be read-only.
 
 FROM golang:1.26.8-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c826660eb7ba0b641b8b175d AS build
 WORKDIR /src
@@ -14,7 +14,13 @@ COPY . .
 ARG VERSION=dev
 ENV GOCACHE=/var/cache/go-build
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/var/cache/go-build \
-    make build PROGRAMS="api worker" VERSION="${VERSION}"
+    make build PROGRAMS="api worker dlqctl" VERSION="${VERSION}"
+
+FROM scratch AS dlqctl
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /src/.build/bin/dlqctl /
+USER 65532:65532
+ENTRYPOINT ["/dlqctl"]
 
 FROM scratch AS base
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/

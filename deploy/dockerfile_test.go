@@ -69,15 +69,18 @@ func TestImagesAreBuiltWithTheGoOfTheModule(t *testing.T) {
 func TestImagesHoldStaticProgramsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	stages := dockerfile(t)
-	require.Contains(t, strings.Join(named(t, stages, "build").lines, "\n"), `make build PROGRAMS="api worker" VERSION="${VERSION}"`)
+	require.Contains(t, strings.Join(named(t, stages, "build").lines, "\n"), `make build PROGRAMS="api worker dlqctl" VERSION="${VERSION}"`)
 	require.Contains(t, read(t, "../Makefile"), "CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags timetzdata -ldflags '$(LDFLAGS)'")
 
-	base := named(t, stages, "base")
-	require.Equal(t, "scratch", base.from)
-	copied := strings.Join(base.lines, "\n")
-	require.Contains(t, copied, "/etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/")
-	require.Contains(t, copied, "/src/.build/bin/dlq-api /src/.build/bin/dlq-worker /")
-	require.Contains(t, base.lines, "USER 65532:65532")
+	for name, programs := range map[string]string{"base": "/src/.build/bin/dlq-api /src/.build/bin/dlq-worker /", "dlqctl": "/src/.build/bin/dlqctl /"} {
+		base := named(t, stages, name)
+		require.Equal(t, "scratch", base.from)
+		copied := strings.Join(base.lines, "\n")
+		require.Contains(t, copied, "/etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/")
+		require.Contains(t, copied, programs)
+		require.Contains(t, base.lines, "USER 65532:65532")
+	}
+	require.Contains(t, named(t, stages, "dlqctl").lines, `ENTRYPOINT ["/dlqctl"]`)
 
 	for program, port := range map[string]string{"api": "8080", "worker": "9090"} {
 		target := named(t, stages, program)
@@ -121,7 +124,7 @@ func TestBuildContextHasEveryPackageOfThePrograms(t *testing.T) {
 	ignored := strings.Fields(regexp.MustCompile(`(?m)^#.*$`).ReplaceAllString(read(t, "../.dockerignore"), ""))
 	require.Subset(t, ignored, []string{".git", ".data", ".env"}, "neither history, state nor secrets go to the builder")
 
-	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.Dir}}{{end}}", "./cmd/api", "./cmd/worker")
+	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.Dir}}{{end}}", "./cmd/api", "./cmd/worker", "./cmd/dlqctl")
 	list.Dir = root
 	output, err := list.Output()
 	require.NoError(t, err)

@@ -16,11 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheStagesOfTheDockerfileMakeTheImage runs what the Dockerfile says, without a container: each COPY from the build
-// context, each RUN in /src, and each COPY into the image. Only the place of Go's caches is that of this machine.
-func TestTheStagesOfTheDockerfileMakeTheImage(t *testing.T) {
+// TestTheStagesOfTheDockerfileMakeTheImages runs what the Dockerfile says, without a container: each COPY from the build
+// context, each RUN in /src, and each COPY into an image. Only the place of Go's caches is that of this machine.
+func TestTheStagesOfTheDockerfileMakeTheImages(t *testing.T) {
 	t.Parallel()
-	source, image := t.TempDir(), t.TempDir()
+	source := t.TempDir()
 	ignored := strings.Fields(read(t, "../.dockerignore"))
 	env := append(os.Environ(), "VERSION=7.7.7")
 	mount := regexp.MustCompile(`--mount=\S+ `)
@@ -38,30 +38,36 @@ func TestTheStagesOfTheDockerfileMakeTheImage(t *testing.T) {
 			require.NoError(t, err, "%s: %s", line, out)
 		}
 	}
-	for _, line := range named(t, stages, "base").lines {
+	imageHas(t, named(t, stages, "base"), source, "/dlq-api", "/dlq-worker")
+	image := imageHas(t, named(t, stages, "dlqctl"), source, "/dlqctl")
+	dlqctl := exec.Command(filepath.Join(image, "dlqctl"), "--version")
+	dlqctl.Env = []string{} // an image has neither HOME nor a configuration folder
+	said, err := dlqctl.Output()
+	require.NoError(t, err)
+	require.Equal(t, "dlqctl 7.7.7\n", string(said))
+}
+
+// imageHas copies the files of a stage into a folder, and finds static programs with their version there, the certificates,
+// and nothing else.
+func imageHas(t *testing.T, from stage, source string, programs ...string) string {
+	t.Helper()
+	image := t.TempDir()
+	for _, line := range from.lines {
 		fields := strings.Fields(line)
 		if fields[0] != "COPY" {
 			continue
 		}
 		require.Equal(t, "--from=build", fields[1])
-		for _, from := range fields[2 : len(fields)-1] {
-			if inSource, found := strings.CutPrefix(from, "/src/"); found {
-				from = filepath.Join(source, inSource)
+		for _, file := range fields[2 : len(fields)-1] {
+			if inSource, found := strings.CutPrefix(file, "/src/"); found {
+				file = filepath.Join(source, inSource)
 			}
-			copyFile(t, from, filepath.Join(image, fields[len(fields)-1], filepath.Base(from)))
+			copyFile(t, file, filepath.Join(image, fields[len(fields)-1], filepath.Base(file)))
 		}
 	}
 
-	var files []string
-	require.NoError(t, filepath.WalkDir(image, func(path string, entry os.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			files = append(files, strings.TrimPrefix(path, image))
-		}
-		return err
-	}))
-	slices.Sort(files)
-	require.Equal(t, []string{"/dlq-api", "/dlq-worker", "/etc/ssl/certs/ca-certificates.crt"}, files, "nothing else")
-	for _, program := range files[:2] {
+	require.ElementsMatch(t, append(programs, "/etc/ssl/certs/ca-certificates.crt"), filesIn(t, image), "nothing else")
+	for _, program := range programs {
 		binary, err := elf.Open(filepath.Join(image, program))
 		require.NoError(t, err)
 		require.False(t, slices.ContainsFunc(binary.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }), "%s is static", program)
@@ -70,6 +76,7 @@ func TestTheStagesOfTheDockerfileMakeTheImage(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, bytes.Contains(contents, []byte("7.7.7")), "%s has its version", program)
 	}
+	return image
 }
 
 // copyContext copies files of the repository that .dockerignore does not leave out.
