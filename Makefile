@@ -16,8 +16,10 @@ KUBERNETES_SCHEMAS_VERSION := 1.37.0
 GO_LICENSES_VERSION := v1.6.0
 CYCLONEDX_GOMOD_VERSION := v1.10.0
 OAPI_CODEGEN_VERSION := v2.8.2
+NFPM_VERSION := v2.45.2
 
 IMAGE ?= dlq-manager
+TARGET ?= api
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN := .build/bin
 LINTERS := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) $(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) $(BIN)/actionlint-$(ACTIONLINT_VERSION)
@@ -53,12 +55,12 @@ slowest: ## Run the tests, and print the ten slowest tests and packages
 	@go run ./dev/slowest -timeout 20m ./...
 
 .PHONY: test-release
-test-release: chart-tools ## Test a release's archives and the Helm chart; needs python3 with pip
+test-release: chart-tools ## Test a release's archives and packages, and the Helm chart; needs dpkg, zip and python3 with pip
 	go vet -tags release ./deploy
 	go test -tags release -timeout 10m ./deploy
 
 .PHONY: chart-tools
-chart-tools: $(BIN)/helm-$(HELM_VERSION) $(BIN)/kubeconform-$(KUBECONFORM_VERSION) .build/kubernetes-schemas-$(KUBERNETES_SCHEMAS_VERSION) $(BIN)/cyclonedx-gomod-$(CYCLONEDX_GOMOD_VERSION) ## Build the tools of the tests of chart and release; needs python3 with pip
+chart-tools: $(BIN)/helm-$(HELM_VERSION) $(BIN)/kubeconform-$(KUBECONFORM_VERSION) .build/kubernetes-schemas-$(KUBERNETES_SCHEMAS_VERSION) $(BIN)/cyclonedx-gomod-$(CYCLONEDX_GOMOD_VERSION) $(BIN)/nfpm-$(NFPM_VERSION) ## Build the tools of the tests of chart and release; needs python3 with pip
 
 .PHONY: test-upgrade
 test-upgrade: ## Upgrade from the programs of another commit and roll back, under load: make test-upgrade FROM=v0.1.0
@@ -123,16 +125,18 @@ reproducible: ## Build the programs twice in different folders, without a cache,
 	@dev/reproducible.sh $(VERSION)
 
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+DLQCTL_PLATFORMS ?= $(PLATFORMS) windows/amd64 windows/arm64
+PROJECT_URL ?=
 
 .PHONY: release
-release: $(BIN)/helm-$(HELM_VERSION) $(BIN)/cyclonedx-gomod-$(CYCLONEDX_GOMOD_VERSION) ## Build a release into dist/: make release VERSION=v0.1.0
-	@dev/release.sh "$(VERSION)" "$(PLATFORMS)" $(abspath $^)
+release: $(BIN)/helm-$(HELM_VERSION) $(BIN)/cyclonedx-gomod-$(CYCLONEDX_GOMOD_VERSION) $(BIN)/nfpm-$(NFPM_VERSION) ## Build a release into dist/: make release VERSION=v0.1.0 PROJECT_URL=https://github.com/owner/dlq-manager
+	@dev/release.sh "$(VERSION)" "$(PLATFORMS)" "$(DLQCTL_PLATFORMS)" "$(PROJECT_URL)" $(abspath $^)
 
 .PHONY: image
-image: ## Build the image with docker, podman or buildah: make image VERSION=v0.1.0 IMAGE=dlq-manager
+image: ## Build an image with docker, podman or buildah: make image VERSION=v0.1.0 TARGET=api IMAGE=dlq-manager
 	@builder=$$(command -v docker || command -v podman || command -v buildah) || \
 		{ echo "image: install docker, podman or buildah; make image-check runs the programs as the image does, without them" >&2; exit 1; }; \
-	"$$builder" build --target api --build-arg VERSION=$(VERSION) -t $(IMAGE):$(VERSION) .
+	"$$builder" build --target $(TARGET) --build-arg VERSION=$(VERSION) -t $(IMAGE):$(VERSION) .
 
 .PHONY: image-check
 image-check: ## Run the programs as their image does: alone, without privileges, on a read-only file system; needs root
@@ -284,3 +288,8 @@ $(BIN)/oapi-codegen-%:
 	@mkdir -p $(BIN)
 	GOBIN=$(abspath $(BIN)) go install github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@$*
 	@mv $(BIN)/oapi-codegen $@
+
+$(BIN)/nfpm-%:
+	@mkdir -p $(BIN)
+	GOBIN=$(abspath $(BIN)) go install -ldflags '-s -w' github.com/goreleaser/nfpm/v2/cmd/nfpm@$*
+	@mv $(BIN)/nfpm $@

@@ -139,6 +139,9 @@ func (s *session) handleInterrupt(handler func()) {
 	s.mutex.Unlock()
 }
 
+// Command is the root of the commands, from which cmd/dlqctl/man makes the manual pages.
+func Command() *cobra.Command { return (&session{}).root() }
+
 func (s *session) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dlqctl",
