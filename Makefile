@@ -17,6 +17,7 @@ GO_LICENSES_VERSION := v1.6.0
 CYCLONEDX_GOMOD_VERSION := v1.10.0
 OAPI_CODEGEN_VERSION := v2.8.2
 NFPM_VERSION := v2.45.2
+OASDIFF_VERSION := v1.37.0
 
 IMAGE ?= dlq-manager
 TARGET ?= api
@@ -60,7 +61,7 @@ test-release: chart-tools ## Test a release's archives and packages, and the Hel
 	go test -tags release -timeout 10m ./deploy
 
 .PHONY: chart-tools
-chart-tools: $(BIN)/helm-$(HELM_VERSION) $(BIN)/kubeconform-$(KUBECONFORM_VERSION) .build/kubernetes-schemas-$(KUBERNETES_SCHEMAS_VERSION) $(BIN)/cyclonedx-gomod-$(CYCLONEDX_GOMOD_VERSION) $(BIN)/nfpm-$(NFPM_VERSION) ## Build the tools of the tests of chart and release; needs python3 with pip
+chart-tools: $(BIN)/helm-$(HELM_VERSION) $(BIN)/kubeconform-$(KUBECONFORM_VERSION) .build/kubernetes-schemas-$(KUBERNETES_SCHEMAS_VERSION) $(BIN)/cyclonedx-gomod-$(CYCLONEDX_GOMOD_VERSION) $(BIN)/nfpm-$(NFPM_VERSION) $(BIN)/oasdiff-$(OASDIFF_VERSION) ## Build the tools of the tests of chart and release; needs python3 with pip
 
 .PHONY: test-upgrade
 test-upgrade: ## Upgrade from the programs of another commit and roll back, under load: make test-upgrade FROM=v0.1.0
@@ -195,6 +196,10 @@ client-check: $(BIN)/oapi-codegen-$(OAPI_CODEGEN_VERSION) ## Compare the Go clie
 	@$< -config client/generate/config.yaml -o .build/client/client.gen.go api/openapi.yaml
 	@diff -u client/client.gen.go .build/client/client.gen.go || { echo "client-check: run make client" >&2; exit 1; }
 
+.PHONY: contract-check
+contract-check: $(BIN)/oasdiff-$(OASDIFF_VERSION) ## Name the breaking changes of api/openapi.yaml since a commit: make contract-check FROM=v0.1.0
+	@dev/contract.sh $(abspath $<) "$(FROM)"
+
 .PHONY: bench
 bench: ## Measure against baselines of the same run, for about half an hour; write docs/bench.md, its chart and its figures in other pages
 	go run ./bench
@@ -293,3 +298,8 @@ $(BIN)/nfpm-%:
 	@mkdir -p $(BIN)
 	GOBIN=$(abspath $(BIN)) go install -ldflags '-s -w' github.com/goreleaser/nfpm/v2/cmd/nfpm@$*
 	@mv $(BIN)/nfpm $@
+
+$(BIN)/oasdiff-%:
+	@mkdir -p $(BIN)
+	GOBIN=$(abspath $(BIN)) go install -ldflags '-s -w' github.com/oasdiff/oasdiff@$*
+	@mv $(BIN)/oasdiff $@
