@@ -389,3 +389,30 @@ func TestAnExportThatCannotBeRecordedIsRefused(t *testing.T) {
 	w.add(1)
 	requireError(t, w.call(http.MethodGet, exportPath), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 }
+
+// The ids of a list and of an export go with every other filter.
+func TestMessagesAreChosenByTheirIDs(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	ids := w.add(5, dlqtest.Key("k"), dlqtest.Headers(dlq.Header{Key: "tenant", Value: []byte("a")}))
+	list := "?ids=" + ids[3].String() + "," + strings.ToUpper(ids[1].String()) + "," + someID
+	chosen := []string{ids[1].String(), ids[3].String()}
+	messages, _ := w.export(exportPath + list)
+	require.Equal(t, chosen, idsOfExport(messages))
+	messages, _ = w.export(exportPath + "?ids=" + ids[3].String() + "&ids=" + ids[1].String())
+	require.Equal(t, chosen, idsOfExport(messages))
+	for _, filter := range []string{
+		"", "&status=PENDING", "&key=k", "&error=boom", "&header.tenant=a", "&not.key=x", "&created_from=2020-01-01T00:00:00Z", "&verified=unknown",
+	} {
+		got := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1"+list+"&sort=created_at"+filter)
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		var shown []string
+		for _, m := range got.field(t, "messages").([]any) {
+			shown = append(shown, m.(map[string]any)["id"].(string))
+		}
+		require.Equal(t, chosen, shown, filter)
+	}
+	for _, wrong := range []string{"?ids=", "?ids=x", "?not.ids=" + someID} {
+		require.Equal(t, http.StatusBadRequest, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1"+wrong).status, wrong)
+	}
+}

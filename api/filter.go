@@ -189,7 +189,7 @@ func (q *query) filterBody() *body {
 				for _, text := range q.values[name] {
 					negated[field.Name] = append(negated[field.Name], valueOf(field, part, text))
 				}
-			case field.Name == "status":
+			case field.Name == "status" || field.Name == "ids":
 				fields[field.Name] = slices.Compact(slices.Sorted(strings.SplitSeq(strings.Join(q.values[name], ","), ",")))
 			default:
 				if text, given := q.one(name); given {

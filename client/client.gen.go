@@ -2584,6 +2584,9 @@ type ListGroup = GroupFilter
 // ListHeader UTF-8 without NUL.
 type ListHeader = Text
 
+// ListIds Only these messages.
+type ListIds = IdsFilter
+
 // ListKey The exact record key. An empty value means the empty key.
 type ListKey = KeyFilter
 
@@ -2730,6 +2733,9 @@ type ListArchivedMessagesParams struct {
 
 	// Status One or more statuses, as a repeated parameter or separated by commas.
 	Status *ListStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Ids Only these messages, as a repeated parameter or separated by commas. `server.url_limit` limits their number to about 200.
+	Ids *ListIds `form:"ids,omitempty" json:"ids,omitempty"`
 
 	// Error A part of the error message. Case is ignored.
 	Error *ListError `form:"error,omitempty" json:"error,omitempty"`
@@ -2905,6 +2911,9 @@ type ListMessagesParams struct {
 	// Status One or more statuses, as a repeated parameter or separated by commas.
 	Status *ListStatus `form:"status,omitempty" json:"status,omitempty"`
 
+	// Ids Only these messages, as a repeated parameter or separated by commas. `server.url_limit` limits their number to about 200.
+	Ids *ListIds `form:"ids,omitempty" json:"ids,omitempty"`
+
 	// Error A part of the error message. Case is ignored.
 	Error *ListError `form:"error,omitempty" json:"error,omitempty"`
 
@@ -2994,6 +3003,9 @@ type ExportMessagesParams struct {
 
 	// Status One or more statuses, as a repeated parameter or separated by commas.
 	Status *ListStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Ids Only these messages, as a repeated parameter or separated by commas. `server.url_limit` limits their number to about 200.
+	Ids *ListIds `form:"ids,omitempty" json:"ids,omitempty"`
 
 	// Error A part of the error message. Case is ignored.
 	Error *ListError `form:"error,omitempty" json:"error,omitempty"`
@@ -3748,6 +3760,7 @@ func (c *Client) ListArchivedMessages(ctx context.Context, params *ListArchivedM
 		r.setQuery("page_size", params.PageSize, true)
 		r.setQuery("cursor", params.Cursor, true)
 		r.setQuery("status", params.Status, false)
+		r.setQuery("ids", params.Ids, false)
 		r.setQuery("error", params.Error, true)
 		r.setQuery("key", params.Key, true)
 		r.setQuery("created_from", params.CreatedFrom, true)
@@ -3895,6 +3908,7 @@ func (c *Client) ListMessages(ctx context.Context, topic Topic, params *ListMess
 		r.setQuery("page_size", params.PageSize, true)
 		r.setQuery("cursor", params.Cursor, true)
 		r.setQuery("status", params.Status, false)
+		r.setQuery("ids", params.Ids, false)
 		r.setQuery("error", params.Error, true)
 		r.setQuery("key", params.Key, true)
 		r.setQuery("created_from", params.CreatedFrom, true)
@@ -3930,6 +3944,7 @@ func requestExportMessages(_ context.Context, topic Topic, params *ExportMessage
 		r.setQuery("limit", params.Limit, true)
 		r.setQuery("cursor", params.Cursor, true)
 		r.setQuery("status", params.Status, false)
+		r.setQuery("ids", params.Ids, false)
 		r.setQuery("error", params.Error, true)
 		r.setQuery("key", params.Key, true)
 		r.setQuery("created_from", params.CreatedFrom, true)

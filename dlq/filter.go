@@ -122,7 +122,7 @@ var FilterFields = []FilterField{
 	{"suspicious", "", 0, anywhere | ByMessage, func(f *Filter) any { return &f.Suspicious }},
 	{"headers", "header.NAME", maxFilterText, negatable | ByRecord, func(f *Filter) any { return &f.Headers }},
 	{"payload", "payload.PATH", maxFilterText, negatable | ByRecord, func(f *Filter) any { return &f.Payload }},
-	{"ids", "", MaxFilterIDs, InJobs | InOrder, func(f *Filter) any { return &f.IDs }},
+	{"ids", "", MaxFilterIDs, anywhere | InOrder, func(f *Filter) any { return &f.IDs }},
 	{"verified", "", 0, InLists | ByRecord, func(f *Filter) any { return &f.Verified }},
 	{"within", "", 0, InOrder, func(f *Filter) any { return &f.Within }},
 }

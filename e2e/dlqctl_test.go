@@ -145,7 +145,8 @@ func TestAnOperatorRepairsATopicWithDlqctl(t *testing.T) {
 	process := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { tried.Add(1) }))
 	t.Cleanup(process.Close)
 	o.says(0, "listen TOPIC --limit 3 --status PENDING --to "+process.URL)
-	require.EqualValues(t, 3, tried.Load())
+	o.says(0, "listen TOPIC --id "+message+" --to "+process.URL)
+	require.EqualValues(t, 4, tried.Load())
 
 	plan := o.says(0, "plan retry TOPIC -o name --group "+group)
 	o.says(5, "apply --yes plans/"+strings.TrimPrefix(o.changedPlan(plan), "plans/"))

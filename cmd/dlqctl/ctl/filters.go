@@ -51,6 +51,7 @@ func (s *session) addFilters(cmd *cobra.Command) *filters {
 		f.texts[field] = flags.String(flagName(field), "", filterTexts[field])
 	}
 	flags.StringSliceVar(&f.status, "status", nil, "status: PENDING, RETRYING, RESOLVED, DEAD")
+	flags.StringSliceVar(&f.ids, "id", nil, "ids of messages")
 	flags.StringArrayVar(&f.headers, "header", nil, "value of a header, as NAME=VALUE")
 	flags.StringArrayVar(&f.payload, "payload", nil, "value in the JSON payload, as PATH=VALUE, such as lines.0.sku=A7")
 	flags.StringArrayVar(&f.nots, "not", nil, "leave out the messages with a value, as FILTER=VALUE, such as key=42 or header.tenant=acme")
@@ -61,13 +62,6 @@ func (s *session) addFilters(cmd *cobra.Command) *filters {
 	cmd.Flags().AddFlagSet(flags)
 	s.complete(cmd, "status", fixed("PENDING", "RETRYING", "RESOLVED", "DEAD"))
 	s.complete(cmd, "group", completeGroups)
-	return f
-}
-
-// addJobFilters gives a command also the filters that only jobs have.
-func (s *session) addJobFilters(cmd *cobra.Command) *filters {
-	f := s.addFilters(cmd)
-	cmd.Flags().StringSliceVar(&f.ids, "id", nil, "ids of messages")
 	return f
 }
 
@@ -102,6 +96,9 @@ func (f *filters) query() ([]client.RequestOption, error) {
 	}
 	if len(f.status) > 0 {
 		options = append(options, client.Query("status", strings.Join(f.status, ",")))
+	}
+	if len(f.ids) > 0 {
+		options = append(options, client.Query("ids", strings.Join(named(f.ids), ",")))
 	}
 	if f.flags.Changed("suspicious") {
 		options = append(options, client.Query("suspicious", strconv.FormatBool(f.suspicious)))

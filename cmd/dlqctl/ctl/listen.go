@@ -34,7 +34,8 @@ Nothing changes in the store and nothing goes to Kafka. The body is the message 
 the header Dlq-Message-Id has its id. With --follow it goes on with the messages that arrive. The audit records who read what.
 
 Exit code 3: the process has refused a message, by an answer other than 2xx.`,
-		Example: `  dlqctl listen orders.dlq.v1 --to http://127.0.0.1:3000/dead-letters --group 8f2cc0a3-5784-8865-a08b-a01afce8da16
+		Example: `  dlqctl listen orders.dlq.v1 --to http://127.0.0.1:3000/dead-letters --id 01a214f0-d99b-85ca-9c4b-208d64cffa24
+  dlqctl listen orders.dlq.v1 --to http://127.0.0.1:3000/dead-letters --group 8f2cc0a3-5784-8865-a08b-a01afce8da16
   dlqctl listen orders.dlq.v1 --to http://localhost:3000/ --value --limit 0 --follow`,
 	}
 	f := s.exportFlags(cmd, 10)

@@ -33,7 +33,7 @@ type planFlags struct {
 }
 
 func (s *session) planFlags(cmd *cobra.Command, retry bool) *planFlags {
-	f := &planFlags{filters: s.addJobFilters(cmd)}
+	f := &planFlags{filters: s.addFilters(cmd)}
 	flags := cmd.Flags()
 	flags.StringVar(&f.reason, "reason", "", "why, for the audit")
 	if retry {
