@@ -402,7 +402,7 @@ func TestMessagesAreChosenByTheirIDs(t *testing.T) {
 	messages, _ = w.export(exportPath + "?ids=" + ids[3].String() + "&ids=" + ids[1].String())
 	require.Equal(t, chosen, idsOfExport(messages))
 	for _, filter := range []string{
-		"", "&status=PENDING", "&key=k", "&error=boom", "&header.tenant=a", "&not.key=x", "&created_from=2020-01-01T00:00:00Z", "&verified=unknown",
+		"", "&status=PENDING", "&key=k", "&error=processing", "&header.tenant=a", "&not.key=x", "&created_from=2020-01-01T00:00:00Z",
 	} {
 		got := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1"+list+"&sort=created_at"+filter)
 		require.Equal(t, http.StatusOK, got.status, got.body)

@@ -99,7 +99,7 @@ FROM (
 
 // listed puts the filter, the order and the cursor of a list into a statement.
 func listed(sql string, q *dlq.ListQuery) string {
-	if q.IsLookup() { // a frequent key: the planner chooses the index
+	if q.IsLookup() && len(q.IDs) == 0 { // a frequent key: the planner chooses the index
 		sql = strings.ReplaceAll(sql, sourceMark, "dlq.dlq_messages m"+withBodies)
 	}
 	if q.After != nil {
