@@ -96,7 +96,7 @@ func (s *Server) export(ctx context.Context, c *fiber.Ctx, q *query) error {
 	return nil
 }
 
-// beginExport reserves what the export needs, records it, and reads its first page.
+// beginExport reserves memory and a slot for the export, records it, and reads its first page.
 func (s *Server) beginExport(ctx context.Context, c *fiber.Ctx, wanted dlq.ListQuery, limit int) (io.Reader, error) {
 	if s.draining.Err() != nil {
 		return nil, errStopping
@@ -196,7 +196,7 @@ func (e *export) chunks(yield func([]byte, error) bool) {
 	e.end(w, err)
 }
 
-// yieldWriter passes on what is written.
+// yieldWriter passes written bytes on.
 type yieldWriter func([]byte, error) bool
 
 func (y yieldWriter) Write(b []byte) (int, error) {

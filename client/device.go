@@ -15,7 +15,7 @@ import (
 // ErrSignIn is wrapped by the errors of a DeviceFlow that only a new sign-in repairs.
 var ErrSignIn = errors.New("sign in again")
 
-// Tokens are what a sign-in keeps between processes.
+// Tokens are kept between the processes of a sign-in.
 type Tokens struct {
 	// Issuer and ClientID are where the tokens come from. They go to no other provider.
 	Issuer   string `json:"issuer"`

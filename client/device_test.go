@@ -317,7 +317,9 @@ func TestAProviderThatCannotBeTrustedGetsNoToken(t *testing.T) {
 		"announces no device flow":            func(p *idp) { delete(p.metadata, "device_authorization_endpoint") },
 		"is not a URL with https":             func(p *idp) { p.metadata["token_endpoint"] = "http://id.example/token" },
 		"status 302":                          func(p *idp) { p.fails = func(*http.Request) *http.Response { return answered(http.StatusFound, nil) } },
-		"something else than its JSON":        func(p *idp) { p.fails = func(*http.Request) *http.Response { return answered(http.StatusOK, "secret") } },
+		"something else than its JSON": func(p *idp) {
+			p.fails = func(*http.Request) *http.Response { return answered(http.StatusOK, "secret") }
+		},
 		"no code or no page": func(p *idp) {
 			p.fails = func(r *http.Request) *http.Response {
 				if r.Method == http.MethodPost {

@@ -17,7 +17,7 @@ import (
 )
 
 // TestTheStagesOfTheDockerfileMakeTheImages runs what the Dockerfile says, without a container: each COPY from the build
-// context, each RUN in /src, and each COPY into an image. Only the place of Go's caches is that of this machine.
+// context, each RUN in /src, and each COPY into an image. Go's caches stay in their place on this machine.
 func TestTheStagesOfTheDockerfileMakeTheImages(t *testing.T) {
 	t.Parallel()
 	source := t.TempDir()

@@ -100,7 +100,7 @@ func (s *screen) shows(pattern string) {
 	require.Eventually(s.o.t, func() bool { return text.MatchString(s.text.tail(1 << 20)) }, 20*time.Second, 20*time.Millisecond, "%s", screenful{s})
 }
 
-// screenful is what the screen shows when a test fails.
+// screenful shows the screen of a failed test.
 type screenful struct{ *screen }
 
 func (s screenful) String() string { return strconv.Quote(s.text.tail(2000)) }
@@ -157,7 +157,7 @@ func TestAnOperatorRepairsATopicWithDlqctl(t *testing.T) {
 	require.Contains(t, o.says(0, "audit list --topic TOPIC --action dlq:job:create -o wide"), "the provider is back")
 }
 
-// Every command of dlqctl in README works. Its topics and ids are replaced by those of the test.
+// Every command of dlqctl in README works. The test's own topics and ids replace the ones of the page.
 func TestTheCommandsOfTheReadmeWork(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -315,7 +315,7 @@ func TestCtrlCInProductionAsksForTheTopicToo(t *testing.T) {
 	require.Contains(t, s.ends(1), "nothing was changed")
 }
 
-// What a stranger wrote cannot steer the terminal of whoever looks at it.
+// The text of a stranger cannot steer the terminal of its reader.
 func TestATerminalObeysNoDeadLetter(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)

@@ -73,7 +73,7 @@ func (t target) transport(trusted *x509.CertPool) (http.RoundTripper, error) {
 	}, nil
 }
 
-// begin makes what a command needs. It looks at the flags of the output before anything is sent.
+// begin makes the printer and the client of a command. The flags of the output are checked before anything is sent.
 func (s *session) begin(v view) (*printer, *client.Client, target, error) {
 	p, err := s.printer(v)
 	if err != nil {
@@ -114,7 +114,7 @@ func terminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// readLine reads a line from the standard input, byte by byte, so that what follows it is left for others. At its end the
+// readLine reads a line from the standard input, byte by byte, so that the bytes behind it are left for others. At its end the
 // line is empty.
 func (s *session) readLine() (string, error) {
 	line, err := bufio.NewReaderSize(oneByte{s.Stdin}, 16).ReadString('\n')

@@ -65,7 +65,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// hintFor says what to do about an error whose text does not.
+// hintFor is the advice for an error whose text has none.
 func hintFor(err error) string {
 	switch exitCode(err) {
 	case exitSignIn:

@@ -19,7 +19,7 @@ var exportView = view{noun: "messages", sample: client.MessageLine{}, columns: [
 	{"", "error_message"}, {"", "key.text"}, {"", "key.base64"}, {"", "value.text"}, {"", "value.base64"},
 }}
 
-// exportFlags choose what an export reads.
+// exportFlags choose the messages of an export.
 type exportFlags struct {
 	filters *filters
 	limit   int64

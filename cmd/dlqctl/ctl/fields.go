@@ -92,7 +92,7 @@ func text(value any) string {
 	return strings.TrimSpace(line.String())
 }
 
-// distinct leaves out what came before. A JSON object must not have a name twice.
+// distinct leaves out repeated names. A JSON object must not have a name twice.
 func distinct(names []string) []string {
 	var once []string
 	for _, name := range names {

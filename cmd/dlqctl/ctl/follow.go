@@ -16,7 +16,7 @@ import (
 	"dlqmanager/client"
 )
 
-// progress is what the bar shows of a job of any kind.
+// progress has the fields of a job of any kind that the bar shows.
 type progress struct {
 	client.JobSummary
 

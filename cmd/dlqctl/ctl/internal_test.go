@@ -82,7 +82,7 @@ func TestNumbersHaveCommas(t *testing.T) {
 	}
 }
 
-// The fields that --fields may name are those of the contract's types.
+// --fields may name the fields of the contract's types.
 func TestFieldsAreTheContracts(t *testing.T) {
 	t.Parallel()
 	known := knownFields(client.MessageDetail{})

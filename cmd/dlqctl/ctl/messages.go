@@ -230,7 +230,7 @@ func (s *session) awaitRetry(ctx context.Context, c *client.Client, running *cli
 	return nil
 }
 
-// maxFile bounds what is read of a file or the standard input: the server takes no larger message.
+// maxFile bounds a file or the standard input: the server takes no larger message.
 const maxFile = 64 << 20
 
 func readAll(from io.Reader) ([]byte, error) {

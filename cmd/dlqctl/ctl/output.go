@@ -211,7 +211,7 @@ func (p *printer) record(ctx context.Context, record json.RawMessage) error {
 	return p.sheet(value)
 }
 
-// formulas are what a spreadsheet takes for the begin of a formula, also in full width and after space.
+// formulas begin a formula in a spreadsheet, also in full width and after space.
 const formulas = "=+-@＝＋－＠"
 
 // isFormula tells whether a spreadsheet may run a text. A tab or a return at the begin may open another cell.

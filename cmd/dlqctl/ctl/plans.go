@@ -19,7 +19,7 @@ import (
 // kinds are the kinds of jobs.
 var kinds = []string{"retry", "revive", "dead", "delete", "restore"}
 
-// planFlags are what a plan is made of.
+// planFlags are the flags of a plan.
 type planFlags struct {
 	filters            *filters
 	reason             string
@@ -244,7 +244,7 @@ A whole topic needs --all. The job is a workflow: it goes on when dlqctl ends. "
 		if err != nil {
 			return err
 		}
-		delete(chosen, "status") // which may be that of every message
+		delete(chosen, "status") // every message may have it
 		if len(chosen) == 0 && !f.all {
 			return usageError{errors.New("choose messages with a filter such as --group or --error, or the whole topic with --all")}
 		}

@@ -45,7 +45,7 @@ func dangerous(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) || r == unicode.ReplacementChar
 }
 
-// safeJSON escapes within JSON what a terminal may obey. The JSON means the same. Space between its values is kept.
+// safeJSON escapes the characters of JSON that a terminal may obey. The JSON means the same. Space between its values is kept.
 func safeJSON(content []byte) []byte {
 	if !strings.ContainsFunc(string(content), func(r rune) bool { return dangerous(r) && r != '\n' && r != '\t' && r != '\r' }) {
 		return content

@@ -26,7 +26,7 @@ type Program struct {
 	Version    string
 }
 
-// session is what the commands of one run share.
+// session is shared by the commands of one run.
 type session struct {
 	Program
 
@@ -132,7 +132,7 @@ func (s *session) hearSignals(ctx context.Context) {
 	}
 }
 
-// handleInterrupt sets what Ctrl-C does.
+// handleInterrupt sets the handler of Ctrl-C.
 func (s *session) handleInterrupt(handler func()) {
 	s.mutex.Lock()
 	s.onInterrupt = handler

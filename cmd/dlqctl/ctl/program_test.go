@@ -19,7 +19,7 @@ import (
 	"dlqmanager/cmd/dlqctl/ctl"
 )
 
-// run is one run of dlqctl and what it needs.
+// run is one run of dlqctl with its environment.
 type run struct {
 	env        map[string]string
 	stdin      string
@@ -27,7 +27,7 @@ type run struct {
 	wait       func(out *output) // runs beside the program
 }
 
-// output is what a run has written so far.
+// output keeps the output of a run so far.
 type output struct {
 	mutex sync.Mutex
 	bytes bytes.Buffer

@@ -46,7 +46,7 @@ c cancels it after a question; q ends. In a production context the screen only s
 	}
 }
 
-// top is what the screen shows.
+// top is the state of the screen.
 type top struct {
 	client   *client.Client
 	server   string
@@ -109,7 +109,7 @@ func (s *session) top(ctx context.Context, t *top) error {
 	}
 }
 
-// look asks the server. What it does not answer stays as it was.
+// look asks the server. After an error the screen stays as it was.
 func (t *top) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*topEvery)
 	defer cancel()
@@ -144,7 +144,7 @@ func (t *top) index() int {
 	return -1
 }
 
-// press does what a key says, and returns false for the end.
+// press acts on a key, and returns false for the end.
 func (t *top) press(ctx context.Context, key string) bool {
 	if t.asking {
 		t.asking, t.said = false, ""
