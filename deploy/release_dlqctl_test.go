@@ -117,6 +117,17 @@ func testArchivesAreReproducible(t *testing.T, dist string) {
 	require.Equal(t, sums, ofDlqctl.FindAllString(read(t, filepath.Join(again, "dist/SHA256SUMS")), -1))
 }
 
+// tool finds a program. Without it the test is skipped, and fails in CI.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil && os.Getenv("CI") != "true" {
+		t.Skipf("SKIPPED: %s is not in PATH", name)
+	}
+	require.NoError(t, err)
+	return path
+}
+
 func testFormula(t *testing.T, dist string) {
 	t.Helper()
 	formula := filepath.Join(dist, "dlqctl.rb")
@@ -133,17 +144,14 @@ func testFormula(t *testing.T, dist string) {
 	for _, match := range regexp.MustCompile(`completions/[\w.]+`).FindAllString(text, -1) {
 		require.True(t, slices.ContainsFunc(untar(t, filepath.Join(dist, found[0])), func(file packed) bool { return strings.HasSuffix(file.name, match) }), match)
 	}
-	if ruby, err := exec.LookPath("ruby"); err == nil {
-		output, err := exec.Command(ruby, "-c", formula).CombinedOutput()
-		require.NoError(t, err, string(output))
-	}
+	ruby := tool(t, "ruby")
+	output, err := exec.Command(ruby, "-c", formula).CombinedOutput()
+	require.NoError(t, err, string(output))
 }
 
 func testDebianPackage(t *testing.T, dist string) {
 	t.Helper()
-	if _, err := exec.LookPath("dpkg"); err != nil && os.Getenv("CI") != "true" {
-		t.Skip("SKIPPED: dpkg is missing")
-	}
+	tool(t, "dpkg")
 	root := t.TempDir()
 	state := filepath.Join(root, "var/lib/dpkg")
 	for _, folder := range []string{"info", "updates"} {
