@@ -82,14 +82,24 @@ func (s *session) list(ctx context.Context, v view, args []string, limit int64, 
 	if err != nil {
 		return err
 	}
-	var shown int64
+	shown, err := s.pages(ctx, c, p, args, limit, fetch, queries)
+	if err == nil && shown == 0 && s.people() {
+		s.note(fmt.Sprintf("There are no %s that match.", v.noun))
+	}
+	return errors.Join(err, p.end()) // also the pages before an error are written
+}
+
+// pages prints page after page, and returns how many records there were.
+func (s *session) pages(
+	ctx context.Context, c *client.Client, p *printer, args []string, limit int64, fetch call, queries []client.RequestOption,
+) (shown int64, err error) {
 	for cursor := ""; ; {
 		size := int64(longestPage)
 		if limit > 0 {
 			size = min(size, limit-shown)
 		}
 		options := slices.Clone(queries)
-		if !v.whole {
+		if !p.whole {
 			options = append(options, client.Query("page_size", strconv.FormatInt(size, 10)))
 		}
 		if cursor != "" {
@@ -97,37 +107,27 @@ func (s *session) list(ctx context.Context, v view, args []string, limit int64, 
 		}
 		answer, err := fetch(ctx, c, args, options...)
 		if err != nil {
-			return err
+			return shown, err
 		}
-		if err := p.page(ctx, answer); err != nil {
-			return err
-		}
-		records, err := recordsOf(answer, v.list)
+		records, next, err := readPage(answer, p.list)
 		if err != nil {
-			return err
+			return shown, err
+		}
+		if err := p.rows(ctx, answer, records); err != nil {
+			return shown, err
 		}
 		shown += int64(len(records))
-		var place struct {
-			Pagination client.Pagination `json:"pagination"`
+		if next == "" {
+			return shown, nil
 		}
-		if err := json.Unmarshal(answer, &place); err != nil {
-			return fmt.Errorf("the answer has no pagination: %w", err)
-		}
-		if place.Pagination.NextCursor == nil {
-			break
-		}
-		if cursor = *place.Pagination.NextCursor; limit > 0 && shown >= limit {
-			if !s.people() {
-				break
+		if limit > 0 && shown >= limit {
+			if s.people() {
+				s.note(fmt.Sprintf("There are more than these %d; --limit 0 shows all.", shown))
 			}
-			s.note(fmt.Sprintf("There are more than these %d; --limit 0 shows all.", shown))
-			break
+			return shown, nil
 		}
+		cursor = next
 	}
-	if shown == 0 && s.people() {
-		s.note(fmt.Sprintf("There are no %s that match.", v.noun))
-	}
-	return p.end()
 }
 
 // getCommand makes the command that shows one record, or several if its usage ends with "...".

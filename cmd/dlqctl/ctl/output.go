@@ -3,6 +3,7 @@ package ctl
 import (
 	"bytes"
 	"context"
+	"dlqmanager/client"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -131,9 +132,17 @@ func (p *printer) page(ctx context.Context, body []byte) error {
 	if p.list == "" {
 		return p.record(ctx, body)
 	}
-	records, err := recordsOf(body, p.list)
+	records, _, err := readPage(body, p.list)
 	if err != nil {
 		return err
+	}
+	return p.rows(ctx, body, records)
+}
+
+// rows writes a page of a list, whose records were read from its body.
+func (p *printer) rows(ctx context.Context, body []byte, records []json.RawMessage) error {
+	if p.format == formatJSON && len(p.fields) == 0 {
+		return p.document(ctx, body)
 	}
 	if p.format == formatTable || p.format == formatWide {
 		return p.table(records)
@@ -146,18 +155,25 @@ func (p *printer) page(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// recordsOf returns the records of a page as they came.
-func recordsOf(body []byte, list string) ([]json.RawMessage, error) {
+// readPage returns the records of a page as they came, and the cursor of the next page, if there is one.
+func readPage(body []byte, list string) (records []json.RawMessage, next string, err error) {
 	var answer map[string]json.RawMessage
-	var records []json.RawMessage
-	err := json.Unmarshal(body, &answer)
-	if err == nil {
+	if err = json.Unmarshal(body, &answer); err == nil {
 		err = json.Unmarshal(answer[list], &records)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the answer has no list %q: %w", list, err)
+		return nil, "", fmt.Errorf("the answer has no list %q: %w", list, err)
 	}
-	return records, nil
+	var place client.Pagination
+	if pagination, isPaged := answer["pagination"]; isPaged {
+		if err := json.Unmarshal(pagination, &place); err != nil {
+			return nil, "", fmt.Errorf("the pagination of the answer: %w", err)
+		}
+	}
+	if place.NextCursor != nil {
+		next = *place.NextCursor
+	}
+	return records, next, nil
 }
 
 // document writes JSON as it came, or the results of --jq.

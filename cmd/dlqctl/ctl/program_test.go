@@ -248,6 +248,21 @@ func TestAListReadsPageAfterPage(t *testing.T) {
 	require.Contains(t, s.dlqctl(t, "jobs", "list", "--limit", "2").err, "--limit 0 shows all")
 }
 
+func TestPagesBeforeAnErrorAreWritten(t *testing.T) {
+	t.Parallel()
+	s := server(t, map[string]http.HandlerFunc{"GET /api/v1/jobs": func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("cursor") != "" {
+			fail(http.StatusInternalServerError, "SYS_DLQ_INTERNAL_ERROR", "a row is damaged")(w, r)
+			return
+		}
+		answer(`{"jobs": [{"id": "j1"}], "pagination": {"page_size": 1, "has_next": true, "next_cursor": "x"}}`)(w, r)
+	}})
+	ran := s.dlqctl(t, "jobs", "list", "--limit", "0", "-o", "csv", "--fields", "id")
+	require.Equal(t, 1, ran.code)
+	require.Equal(t, "id\nj1\n", ran.out)
+	require.Contains(t, ran.err, "a row is damaged")
+}
+
 func TestAnEmptyListSaysSo(t *testing.T) {
 	t.Parallel()
 	s := server(t, map[string]http.HandlerFunc{"GET /api/v1/jobs": answer(`{"jobs": [], ` + noMore + `}`)})
