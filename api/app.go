@@ -11,6 +11,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp/fasthttputil"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
@@ -77,6 +78,9 @@ type Options struct {
 	// Registerer receives the HTTP metrics. /metrics serves Gatherer.
 	Registerer prometheus.Registerer
 	Gatherer   prometheus.Gatherer
+
+	// Console has HTML pages; nil for none.
+	Console *Console
 
 	// TemporalUI is the base URL of the Temporal Web UI; empty for no links.
 	TemporalUI string
@@ -204,6 +208,7 @@ type Server struct {
 	rates, refusedTokens *rateLimiter
 	refusals             *refusals
 	topicRetry           topicRetrySlot
+	memory               *fasthttputil.InmemoryListener
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -259,6 +264,8 @@ func New(options Options) (*Server, error) {
 	})
 	s.app.Use(s.observe)
 	s.routes()
+	s.console()
+	s.memory = fasthttputil.NewInmemoryListener()
 	// Answers "Connection: close" during a shutdown, so that no connection closes under
 	// a client's next request.
 	s.app.Server().CloseOnShutdown = true
@@ -305,6 +312,8 @@ func (s *Server) Serve(ln net.Listener) error {
 	if stopped {
 		return ln.Close()
 	}
+	s.app.Handler() // Fiber builds its routes here, once
+	go s.serveMemory()
 	return s.app.Listener(&limitedListener{ln, s.connections, s.metrics.refused})
 }
 

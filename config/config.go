@@ -37,6 +37,7 @@ type Config struct {
 
 	SchemaRegistry SchemaRegistry `yaml:"schema_registry"`
 	Targets        Targets        `yaml:"targets"`
+	Console        Console        `yaml:"console"`
 }
 
 // Default is the configuration without a file or variables: loopback addresses,

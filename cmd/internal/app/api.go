@@ -75,10 +75,15 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		MaxPending: int64(cfg.Ingest.MaxPending), MaxPendingPerTopic: int64(cfg.Ingest.MaxPendingPerTopic),
 	}
 	p.addOptional(&options)
+	pages := &late{}
+	if err := p.addConsole(&options, pages); err != nil {
+		return err
+	}
 	server, err := api.New(options)
 	if err != nil {
 		return err
 	}
+	pages.RoundTripper = server.InMemory()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Server.Address())
 	if err != nil {
 		return fmt.Errorf("%w; set server.port in the configuration or DLQ_SERVER_PORT in the environment to listen elsewhere", err)

@@ -1,0 +1,106 @@
+// Package console serves the HTML pages of the manager. A page is a few documented calls of the REST API with the
+// rights of its user. So the package imports the Go client and nothing else of this module.
+//
+// A handler reads a visit and returns an answer: the name of a template with its data, or the page to go to next. Each
+// template is a page; its parts that refresh themselves are blocks whose names begin with "region-".
+package console
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"dlqmanager/client"
+)
+
+// Options configures a Console. Connect is required.
+type Options struct {
+	// Connect makes a client of the API that sends a token with each request; the empty token is for nobody.
+	Connect func(token string) (*client.Client, error)
+	// SignIn tells how a person proves who they are. Default: nobody is asked.
+	SignIn SignIn
+	// Base is the path before all pages as a browser sees it, such as /dlq. Empty: none.
+	Base string
+	// Origin is the scheme and host that browsers name for this server, if a proxy changes the header Host. Empty: Host tells.
+	Origin string
+	// Secure makes cookies that browsers send by HTTPS only.
+	Secure bool
+	// Keys encrypt the cookies: the first one encrypts, all of them decrypt.
+	Keys []Key
+	// Logger receives the causes of errors. Default: none.
+	Logger *zap.Logger
+}
+
+// SignIn is a way of signing in.
+type SignIn string
+
+const (
+	// SignInNone lets everybody in: the API asks nobody who they are.
+	SignInNone SignIn = ""
+	// SignInToken asks for a token of the API.
+	SignInToken SignIn = "token"
+)
+
+// Roots are the first segments of the paths of all pages, beside the empty path of the overview.
+var Roots = []string{
+	"topics", "groups", "messages", "plans", "jobs", "retries", "archive", "audit", "me",
+	"sign-in", "sign-out", "preferences", "assets",
+}
+
+// Console is the handler of all pages. It is safe for concurrent use.
+type Console struct {
+	options Options
+	seal    *sealer
+	pages   map[locale]templates
+	handler http.Handler
+}
+
+// New makes a Console.
+func New(options Options) (*Console, error) {
+	if options.Connect == nil {
+		return nil, errors.New("console: Connect is required")
+	}
+	if options.Logger == nil {
+		options.Logger = zap.NewNop()
+	}
+	options.Base = strings.TrimRight(options.Base, "/")
+	c := &Console{options: options}
+	var err error
+	if c.seal, err = newSealer(options.Keys); err != nil {
+		return nil, err
+	}
+	if c.pages, err = parseTemplates(options.Base); err != nil {
+		return nil, err
+	}
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(c.refuseForeign))
+	if options.Origin != "" {
+		if err := protection.AddTrustedOrigin(options.Origin); err != nil {
+			return nil, err
+		}
+	}
+	c.handler = withHeaders(compressed(protection.Handler(c.routes())))
+	return c, nil
+}
+
+// ServeHTTP serves a page. The path of the request has no Base.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
+
+// policy allows a page only files of this server, and no inline script or style.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+func withHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin") // POST forms need an Origin
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}

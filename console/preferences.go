@@ -1,0 +1,68 @@
+package console
+
+import (
+	"net/http"
+
+	"golang.org/x/text/language"
+)
+
+// locale is a language of the pages.
+type locale string
+
+const (
+	english  locale = "en"
+	japanese locale = "ja"
+)
+
+// locales are all of them; the first is for browsers that ask for neither.
+var locales = []locale{english, japanese}
+
+var matcher = language.NewMatcher([]language.Tag{language.English, language.Japanese})
+
+// prefer is how a person wants to read the pages. It lies in cookies that are no secret.
+type prefer struct {
+	language locale
+	// theme is light, dark, or empty for the system's.
+	theme string
+	// withoutKeys switches the keys of the script off.
+	withoutKeys bool
+}
+
+const (
+	languageCookie = "dlq-language"
+	themeCookie    = "dlq-theme"
+	keysCookie     = "dlq-keys"
+	aYear          = 365 * 24 * 60 * 60
+)
+
+func preferencesOf(r *http.Request) prefer {
+	value := func(name string) string {
+		if cookie, err := r.Cookie(name); err == nil {
+			return cookie.Value
+		}
+		return ""
+	}
+	_, index := language.MatchStrings(matcher, value(languageCookie), r.Header.Get("Accept-Language"))
+	p := prefer{language: locales[index], withoutKeys: value(keysCookie) == "off"}
+	if theme := value(themeCookie); theme == "light" || theme == "dark" {
+		p.theme = theme
+	}
+	return p
+}
+
+// setPreferences stores how a person wants to read the pages, and goes back.
+func (v *visit) setPreferences() (*answer, error) {
+	set := func(cookie, field string, allowed ...string) {
+		for _, value := range allowed {
+			if v.PostFormValue(field) == value {
+				http.SetCookie(v.writer, &http.Cookie{
+					Name: cookie, Value: value, Path: "/", MaxAge: aYear, HttpOnly: true, Secure: v.console.options.Secure, SameSite: http.SameSiteLaxMode,
+				})
+			}
+		}
+	}
+	set(languageCookie, "language", "en", "ja")
+	set(themeCookie, "theme", "system", "light", "dark")
+	set(keysCookie, "keys", "on", "off")
+	return goTo(v.back("/me"))
+}

@@ -1,0 +1,21 @@
+package console
+
+import "net/http"
+
+// routes lists every page. A page that changes something is a POST.
+func (c *Console) routes() http.Handler {
+	mux := http.NewServeMux()
+	page := func(pattern string, h handler) { mux.Handle(pattern, c.signedIn(h)) }
+	open := func(pattern string, h handler) { mux.Handle(pattern, c.visited(h)) }
+
+	page("GET /{$}", (*visit).overview)
+	page("GET /me", (*visit).me)
+
+	open("GET /sign-in", (*visit).signInForm)
+	open("POST /sign-in", (*visit).signIn)
+	open("POST /sign-out", (*visit).signOut)
+	open("POST /preferences", (*visit).setPreferences)
+	mux.HandleFunc("GET /assets/{file}", serveAsset)
+	open("/", (*visit).unknown)
+	return mux
+}

@@ -1,0 +1,170 @@
+package console
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"dlqmanager/client"
+)
+
+// regionHeader names the part of a page that a script asks for.
+const regionHeader = "Dlq-Region"
+
+// visited serves a page to everybody.
+func (c *Console) visited(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := c.visit(w, r)
+		if err != nil {
+			c.fail(v, err)
+			return
+		}
+		a, err := h(v)
+		if err != nil {
+			c.fail(v, err)
+			return
+		}
+		c.reply(v, a)
+	})
+}
+
+// signedIn serves a page to those whom the API knows, and sends everybody else to the form first.
+func (c *Console) signedIn(h handler) http.Handler {
+	return c.visited(func(v *visit) (*answer, error) {
+		if c.options.SignIn != SignInNone && v.session.Token == "" {
+			return v.askToSignIn()
+		}
+		me, err := v.api.GetMe(v.Context(), nil)
+		if err != nil {
+			return nil, err
+		}
+		v.user = &me.Value
+		return h(v)
+	})
+}
+
+func (c *Console) visit(w http.ResponseWriter, r *http.Request) (*visit, error) {
+	v := &visit{Request: r, console: c, writer: w, prefer: preferencesOf(r)}
+	v.session = c.readSession(r)
+	v.flash = c.takeFlash(w, r)
+	var err error
+	v.api, err = c.options.Connect(v.session.Token)
+	return v, err
+}
+
+// askToSignIn leads to the form, and back from there.
+func (v *visit) askToSignIn() (*answer, error) {
+	if v.Header.Get(regionHeader) != "" {
+		return &answer{status: http.StatusUnauthorized}, nil // the script reads the page again, which leads to the form
+	}
+	next := "/"
+	if v.Method == http.MethodGet {
+		next = v.URL.RequestURI()
+	}
+	return goTo("/sign-in?" + url.Values{"next": {next}}.Encode())
+}
+
+// reply writes an answer.
+func (c *Console) reply(v *visit, a *answer) {
+	if a.redirect != "" {
+		c.setFlash(v)
+		v.writer.Header().Set("Location", c.options.Base+ownPath(a.redirect, "/"))
+		v.writer.WriteHeader(http.StatusSeeOther)
+		return
+	}
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	if a.template == "" {
+		v.writer.WriteHeader(a.status)
+		return
+	}
+	content, err := c.render(v, a)
+	if err != nil {
+		c.options.Logger.Error("a page cannot be shown", zap.String("path", v.URL.Path), zap.Error(err))
+		http.Error(v.writer, "this page cannot be shown; the log of the server says why", http.StatusInternalServerError)
+		return
+	}
+	h := v.writer.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Language", string(v.language))
+	if v.Header.Get(regionHeader) != "" && a.status == http.StatusOK {
+		sum := sha256.Sum256(content)
+		tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+		h.Set("ETag", tag)
+		if slices.Contains(v.Header["If-None-Match"], tag) {
+			v.writer.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	v.writer.WriteHeader(a.status)
+	_, _ = v.writer.Write(content) // the browser is gone otherwise
+}
+
+// render makes the whole page, or the region that the script asks for.
+func (c *Console) render(v *visit, a *answer) ([]byte, error) {
+	set, ok := c.pages[v.language][a.template]
+	if !ok {
+		return nil, errors.New("no template " + a.template)
+	}
+	name := "layout"
+	if region := v.Header.Get(regionHeader); region != "" {
+		if a.status != http.StatusOK {
+			return nil, nil
+		}
+		name = "region-" + region
+		if set.Lookup(name) == nil {
+			return nil, errors.New("no region " + region + " in " + a.template)
+		}
+	}
+	var out bytes.Buffer
+	err := set.ExecuteTemplate(&out, name, v.view(a))
+	return out.Bytes(), err
+}
+
+// fail answers with the reason of an error.
+func (c *Console) fail(v *visit, err error) {
+	status := http.StatusBadGateway
+	var refused *client.APIError
+	if errors.As(err, &refused) {
+		status = refused.Status
+	}
+	if status == http.StatusUnauthorized && c.options.SignIn != SignInNone {
+		c.endSession(v)
+		a, _ := v.askToSignIn()
+		c.reply(v, a)
+		return
+	}
+	if status >= http.StatusInternalServerError {
+		c.options.Logger.Warn("a page failed", zap.String("path", v.URL.Path), zap.Error(err))
+	}
+	if v.Header.Get(regionHeader) != "" {
+		v.writer.WriteHeader(status)
+		return
+	}
+	c.reply(v, &answer{template: "problem", title: v.problemTitle(status), status: status, data: problemOf(v, status, err)})
+}
+
+func (v *visit) unknown() (*answer, error) {
+	return nil, &client.APIError{Status: http.StatusNotFound, Message: v.text("There is no page at this address.")}
+}
+
+func (c *Console) refuseForeign(w http.ResponseWriter, r *http.Request) {
+	v, err := c.visit(w, r)
+	if err == nil {
+		err = &client.APIError{Status: http.StatusForbidden, Message: v.text("The form was sent from a page of another web site. Nothing was changed.")}
+	}
+	c.fail(v, err)
+}
+
+// acceptsGzip tells whether a browser reads compressed answers.
+func acceptsGzip(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
+}

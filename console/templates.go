@@ -1,0 +1,157 @@
+package console
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"dlqmanager/client"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// templates are the pages in one language, by their names.
+type templates map[string]*template.Template
+
+// parseTemplates makes a set for each page: the layout, the shared parts, and the page's own blocks.
+func parseTemplates(base string) (map[locale]templates, error) {
+	names, err := fs.Glob(templateFiles, "templates/*.html")
+	if err != nil {
+		return nil, err
+	}
+	all := map[locale]templates{}
+	for _, l := range locales {
+		all[l] = templates{}
+		for _, name := range names {
+			page := strings.TrimSuffix(path.Base(name), ".html")
+			if strings.HasPrefix(page, "_") {
+				continue // shared
+			}
+			set, err := template.New("layout").Funcs(functions(l, base)).ParseFS(templateFiles, "templates/_*.html", name)
+			if err != nil {
+				return nil, fmt.Errorf("console: %w", err)
+			}
+			all[l][page] = set
+		}
+	}
+	return all, nil
+}
+
+// functions are what templates can call beside the standard ones.
+func functions(l locale, base string) template.FuncMap {
+	return template.FuncMap{
+		"t":     l.text,
+		"asset": func(name string) string { return base + "/assets/" + assetNames[name] },
+		"link":  func(path string, query ...string) (string, error) { return link(base, path, query) },
+		"seg":   url.PathEscape,
+		"num":   func(n any) string { return printerOf(l).Sprint(n) },
+		"time":  timeOf,
+		"val":   valueOf,
+		"dict":  dict,
+		"short": short,
+		"bytes": func(n int64) string { return l.bytes(n) },
+	}
+}
+
+// link makes the address of a page. query has names and values in turn; parameters without a value are left out.
+func link(base, path string, query []string) (string, error) {
+	if len(query)%2 != 0 {
+		return "", errors.New("a parameter of a link has no value")
+	}
+	values := url.Values{}
+	for i := 0; i < len(query); i += 2 {
+		if query[i+1] != "" {
+			values.Add(query[i], query[i+1])
+		}
+	}
+	if len(values) > 0 {
+		path += "?" + values.Encode()
+	}
+	return base + path, nil
+}
+
+// dict makes a map of names and values in turn, to give several values to a template.
+func dict(pairs ...any) (map[string]any, error) {
+	if len(pairs)%2 != 0 {
+		return nil, errors.New("a name of dict has no value")
+	}
+	m := map[string]any{}
+	for i := 0; i < len(pairs); i += 2 {
+		name, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("dict: %v is no name", pairs[i])
+		}
+		m[name] = pairs[i+1]
+	}
+	return m, nil
+}
+
+// valueOf returns the text of an optional field, empty for null.
+func valueOf(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+// timeOf returns a time that may be null, in UTC; nil for null.
+func timeOf(value any) *time.Time {
+	var at time.Time
+	switch value := value.(type) {
+	case time.Time:
+		at = value
+	case *time.Time:
+		if value != nil {
+			at = *value
+		}
+	}
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC()
+	return &at
+}
+
+// short cuts a text for a list after some characters.
+func short(characters int, text string) string {
+	runes := []rune(text)
+	if len(runes) <= characters {
+		return text
+	}
+	return string(runes[:characters]) + "…"
+}
+
+// bytes writes a size in binary units.
+func (l locale) bytes(n int64) string {
+	size, unit := float64(n), 0
+	for size >= 1024 && unit < len(sizeUnits)-1 {
+		size, unit = size/1024, unit+1
+	}
+	if unit == 0 {
+		return printerOf(l).Sprintf("%d B", n)
+	}
+	return printerOf(l).Sprintf("%.1f %s", size, sizeUnits[unit])
+}
+
+var sizeUnits = []string{"B", "KiB", "MiB", "GiB", "TiB"}
+
+// explain says an error of the API in one sentence for people.
+func (v *visit) explain(err error) string {
+	var refused *client.APIError
+	if !errors.As(err, &refused) {
+		return v.text("The API cannot be reached: %s", err.Error())
+	}
+	var text strings.Builder
+	text.WriteString(refused.Message)
+	for _, detail := range refused.Details {
+		fmt.Fprintf(&text, "; %s: %s", detail.Field, detail.Message)
+	}
+	return text.String()
+}

@@ -1,0 +1,79 @@
+package console
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// used finds the texts that templates and code translate: t "…" and text("…").
+func used(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, word := range words {
+		found[word] = "words"
+	}
+	collect := func(pattern string, expression *regexp.Regexp) {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			content, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, match := range expression.FindAllStringSubmatch(string(content), -1) {
+				key, err := strconv.Unquote(`"` + match[1] + `"`)
+				require.NoError(t, err, match[0])
+				found[key] = file
+			}
+		}
+	}
+	collect("templates/*.html", regexp.MustCompile(`[({ ]t "((?:[^"\\]|\\.)*)"`))
+	collect("*.go", regexp.MustCompile(`\.text\("((?:[^"\\]|\\.)*)"`))
+	return found
+}
+
+func TestEveryTextHasItsTranslation(t *testing.T) {
+	t.Parallel()
+	inUse, translated := used(t), japaneseTexts()
+	for key, file := range inUse {
+		require.Contains(t, translated, key, "%s: no Japanese text", file)
+	}
+	for key := range translated {
+		require.Contains(t, inUse, key, "a translation of what no page says")
+	}
+	for many := range englishPlurals() {
+		require.Contains(t, inUse, many, "a plural of what no page says")
+	}
+}
+
+func TestTranslationsHaveTheVerbsOfTheirTexts(t *testing.T) {
+	t.Parallel()
+	verbs := regexp.MustCompile(`%(\[\d\])?[a-z]`)
+	for key, text := range japaneseTexts() {
+		want, got := verbs.FindAllString(key, -1), verbs.FindAllString(text, -1)
+		for i := range got {
+			got[i] = regexp.MustCompile(`\[\d\]`).ReplaceAllString(got[i], "")
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		require.Equal(t, want, got, key)
+	}
+}
+
+func TestEveryTextWithANumberHasAPlural(t *testing.T) {
+	t.Parallel()
+	counted := regexp.MustCompile(`%d [a-z]+s\b`)
+	for key := range used(t) {
+		if counted.MatchString(key) && !strings.Contains(key, "bytes") {
+			require.Contains(t, englishPlurals(), key)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package console
+
+import (
+	"net/http"
+	"strings"
+)
+
+// view is the data of every template.
+type view struct {
+	v *visit
+
+	Title string
+	// Data is the page's own.
+	Data any
+	// Path is the page without Base and query, URL the page with its query.
+	Path, URL string
+	Nav       []navItem
+	Flash     *flash
+	Language  locale
+	Theme     string
+	// Keys tells whether the script listens to keys.
+	Keys bool
+	// User is the subject of the signed-in person, empty on the form.
+	User string
+	// CanSignOut is false if nobody has to sign in.
+	CanSignOut bool
+}
+
+// navItem is a link of the head.
+type navItem struct {
+	Path, Text string
+	// Key follows g on the keyboard.
+	Key       string
+	IsCurrent bool
+}
+
+// May tells whether the user may call a route of the API.
+func (w view) May(method, path string) bool { return w.v.may(method, path) }
+
+func (v *visit) view(a *answer) view {
+	w := view{
+		v: v, Title: a.title, Data: a.data, Path: v.URL.Path, URL: v.URL.RequestURI(), Flash: v.flash,
+		Language: v.language, Theme: v.theme, Keys: !v.withoutKeys, CanSignOut: v.console.options.SignIn != SignInNone,
+	}
+	if v.Method != http.MethodGet {
+		w.URL = w.Path
+	}
+	if v.user == nil {
+		return w
+	}
+	w.User = v.user.Subject
+	w.Nav = []navItem{
+		{Path: "/", Text: v.text("Overview"), Key: "o"},
+		{Path: "/groups", Text: v.text("Causes"), Key: "c"},
+		{Path: "/jobs", Text: v.text("Jobs"), Key: "j"},
+		{Path: "/retries", Text: v.text("Retries"), Key: "r"},
+		{Path: "/archive", Text: v.text("Archive"), Key: "a"},
+		{Path: "/audit", Text: v.text("Audit"), Key: "u"},
+	}
+	for i := range w.Nav {
+		path := w.Nav[i].Path
+		w.Nav[i].IsCurrent = v.URL.Path == path || path != "/" && strings.HasPrefix(v.URL.Path, path+"/")
+	}
+	return w
+}

@@ -1,0 +1,125 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"dlqmanager/client"
+)
+
+// visit is one request for a page.
+type visit struct {
+	*http.Request
+
+	console *Console
+	writer  http.ResponseWriter
+	session session
+	// api calls the API with the rights of the user.
+	api  *client.Client
+	user *client.Me
+	prefer
+	flash *flash
+}
+
+// handler makes a page, or changes something and tells where to go next.
+type handler func(*visit) (*answer, error)
+
+// answer is what a handler returns: a page, or the path of the next one.
+type answer struct {
+	template string
+	title    string
+	data     any
+	// status is 200 if zero.
+	status int
+	// redirect is a path without Base.
+	redirect string
+}
+
+// show answers with a page.
+func show(template, title string, data any) (*answer, error) {
+	return &answer{template: template, title: title, data: data}, nil
+}
+
+// goTo answers with the path of another page.
+func goTo(path string) (*answer, error) { return &answer{redirect: path}, nil }
+
+// done answers a change: the next page begins with a sentence about it.
+func (v *visit) done(path, text string) (*answer, error) {
+	v.flash = &flash{Kind: "done", Text: text, Path: pathOf(path)}
+	return goTo(path)
+}
+
+// refused answers a change that the API has refused: the page shows the reason once.
+func (v *visit) refused(path string, err error) (*answer, error) {
+	v.flash = &flash{Kind: "refused", Text: v.explain(err), Path: pathOf(path)}
+	return goTo(path)
+}
+
+// changed answers a change: done if err is nil, else refused.
+func (v *visit) changed(path, text string, err error) (*answer, error) {
+	if err != nil {
+		return v.refused(path, err)
+	}
+	return v.done(path, text)
+}
+
+func pathOf(path string) string {
+	path, _, _ = strings.Cut(path, "?")
+	return path
+}
+
+// together makes several calls of the API at once, and returns the first error.
+func (v *visit) together(calls ...func(ctx context.Context) error) error {
+	group, ctx := errgroup.WithContext(v.Context())
+	for _, call := range calls {
+		group.Go(func() error { return call(ctx) })
+	}
+	return group.Wait()
+}
+
+// may tells whether the user may call a route of the API, at least on some topics.
+func (v *visit) may(method, path string) bool {
+	if v.user == nil {
+		return false
+	}
+	for _, route := range v.user.Routes {
+		if route.Method == method && route.Path == path {
+			return true
+		}
+	}
+	return false
+}
+
+// query returns a parameter of the page, nil if it is missing or empty.
+func (v *visit) query(name string) *string {
+	if text := v.URL.Query().Get(name); text != "" {
+		return &text
+	}
+	return nil
+}
+
+// field returns a field of the form, nil if it is missing or empty. Browsers end lines with CR LF.
+func (v *visit) field(name string) *string {
+	if text := strings.ReplaceAll(v.PostFormValue(name), "\r\n", "\n"); text != "" {
+		return &text
+	}
+	return nil
+}
+
+// back returns the page that a form names, else the fallback. A form cannot lead to another server.
+func (v *visit) back(fallback string) string { return ownPath(v.PostFormValue("back"), fallback) }
+
+// ownPath returns a path of this console, and the fallback for everything else. Browsers read a backslash as a slash, and
+// leave out tabs and line ends.
+func ownPath(path, fallback string) string {
+	to, err := url.Parse(path)
+	if err != nil || to.Scheme != "" || to.Host != "" || to.User != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") ||
+		strings.ContainsFunc(path, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }) {
+		return fallback
+	}
+	return path
+}
