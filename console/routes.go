@@ -9,6 +9,19 @@ func (c *Console) routes() http.Handler {
 	open := func(pattern string, h handler) { mux.Handle(pattern, c.visited(h)) }
 
 	page("GET /{$}", (*visit).overview)
+
+	// Topics.
+
+	// Causes.
+
+	// Messages and single retries.
+
+	// Plans.
+
+	// Jobs.
+
+	// Archive and audit.
+
 	page("GET /me", (*visit).me)
 
 	open("GET /sign-in", (*visit).signInForm)

@@ -22,7 +22,7 @@ var catalogue = makeCatalogue()
 // japaneseTexts and englishPlurals are all texts. Each part of the console has its own, beside its code.
 func japaneseTexts() texts {
 	all := texts{}
-	for _, part := range []texts{layoutTexts} {
+	for _, part := range []texts{layoutTexts, overviewTexts, groupTexts, messageTexts, planTexts, jobTexts, archiveTexts, sessionTexts} {
 		maps.Copy(all, part)
 	}
 	return all
@@ -30,7 +30,7 @@ func japaneseTexts() texts {
 
 func englishPlurals() plurals {
 	all := plurals{}
-	for _, part := range []plurals{layoutPlurals} {
+	for _, part := range []plurals{layoutPlurals, overviewPlurals, groupPlurals, messagePlurals, planPlurals, jobPlurals, archivePlurals, sessionPlurals} {
 		maps.Copy(all, part)
 	}
 	return all

@@ -1,0 +1,6 @@
+package console
+
+// jobTexts are the texts of jobs.
+var jobTexts = texts{}
+
+var jobPlurals = plurals{}

@@ -1,0 +1,6 @@
+package console
+
+// sessionTexts are the texts of the ways of signing in.
+var sessionTexts = texts{}
+
+var sessionPlurals = plurals{}
