@@ -15,6 +15,7 @@ import (
 // everyKey has a non-default value for each key, in the form of the environment.
 var everyKey = map[string]string{
 	"DLQ_SERVER_MAX_CONNECTIONS_PER_ADDRESS": "7", "DLQ_SERVER_MAX_SCANS": "3", "DLQ_SERVER_MAX_PLANS": "5", "DLQ_SERVER_MAX_EXPORTS": "6",
+	"DLQ_CONSOLE_ENABLED": "false", "DLQ_CONSOLE_PATH": "/console", "DLQ_CONSOLE_KEY_FILE": "/keys",
 	"DLQ_SERVER_URL_LIMIT": "9KiB", "DLQ_SERVER_HEADER_LIMIT": "17KiB",
 	"DLQ_AUDIT_RETENTION": "31d", "DLQ_AUDIT_LOG": "true", "DLQ_DATABASE_APPLICATION_ROLE": "application", "DLQ_DATABASE_MIGRATIONS_ROLE": "owner",
 	"DLQ_DATABASE_MIGRATIONS_USER": "migrator", "DLQ_DATABASE_MIGRATIONS_USER_FILE": "/user",
