@@ -26,6 +26,7 @@ BIN := .build/bin
 LINTERS := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) $(BIN)/workflowcheck-$(WORKFLOWCHECK_VERSION) $(BIN)/actionlint-$(ACTIONLINT_VERSION)
 PROGRAMS ?= api worker dlqctl dev
 POSTGRES_VERSIONS ?= 15 17
+AXE_VERSION := 4.14.1
 RUN ?= .
 FUZZTIME ?= 10s
 FUZZ_API_SECONDS ?= 90
@@ -216,6 +217,19 @@ bench-quick: ## Run the benchmark at a fiftieth of the size; fails if a stable r
 .PHONY: bench-large
 bench-large: ## Measure with ten million messages whatever must not grow: a quarter of an hour, 20 GB of disk
 	go run ./bench -rows 14,19 -stored 10000000 -bare -out ""
+
+AXE := .build/axe/package/axe.min.js
+
+$(AXE):
+	@mkdir -p .build/axe
+	npm pack --silent --pack-destination .build/axe axe-core@$(AXE_VERSION) >/dev/null
+	tar -xzf .build/axe/axe-core-$(AXE_VERSION).tgz -C .build/axe package/axe.min.js package/package.json
+	@touch $@
+
+.PHONY: test-console
+test-console: $(AXE) ## Test the pages of the console in Chromium on the real parts; screenshots are in .build/console
+	go vet -tags console ./e2e
+	go test -tags console ./e2e -run 'TestEveryPage' -count=1 -timeout 15m
 
 .PHONY: endpoint-kills
 endpoint-kills: ## Send 100,000 messages to an HTTP endpoint while the worker is killed five times: two minutes
