@@ -53,6 +53,7 @@ func functions(l locale, base string) template.FuncMap {
 		"seg":   url.PathEscape,
 		"num":   func(n any) string { return printerOf(l).Sprint(n) },
 		"time":  timeOf,
+		"utc":   func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") + " UTC" },
 		"val":   valueOf,
 		"dict":  dict,
 		"short": short,

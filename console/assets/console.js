@@ -6,6 +6,9 @@ const lang = document.documentElement.lang;
 // --- times -------------------------------------------------------------------------------------------------------
 
 const local = new Intl.DateTimeFormat(lang, { dateStyle: "medium", timeStyle: "medium" });
+const ticks = {
+  hour: new Intl.DateTimeFormat(lang, { hour: "2-digit", minute: "2-digit" }), day: new Intl.DateTimeFormat(lang, { month: "short", day: "numeric" }),
+};
 const age = new Intl.RelativeTimeFormat(lang, { numeric: "auto", style: "short" });
 const steps = [[60, "second", 1], [3600, "minute", 60], [86400, "hour", 3600], [Infinity, "day", 86400]];
 
@@ -20,7 +23,7 @@ function writeTimes(root = document) {
     const at = new Date(time.dateTime);
     if (isNaN(at)) continue;
     time.title = `${local.format(at)} · ${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
-    time.textContent = time.hasAttribute("data-ago") ? ago(at) : local.format(at);
+    time.textContent = time.hasAttribute("data-ago") ? ago(at) : (ticks[time.dataset.local] ?? local).format(at);
   }
 }
 

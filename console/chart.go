@@ -1,0 +1,253 @@
+package console
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// chart is a picture of numbers over time: columns that stack the numbers of several series, and marks of what happened.
+// The template "chart" draws it, with a key and a table of the same numbers. The picture has the width of its place and texts
+// of one size, so that it is read on a phone too; therefore its x are percentages.
+type chart struct {
+	// ID is unique in its page.
+	ID string
+	// Title says what is counted and over which time.
+	Title string
+	From  time.Time
+	Step  time.Duration
+	// Series are stacked from below, each with a number for each step.
+	Series []line
+	Marks  []mark
+}
+
+// line is one series of a chart. Class 1 to 6 are the colours of series, 0 is for the rest.
+type line struct {
+	Name   string
+	Class  int
+	Points []int64
+}
+
+// mark is something that happened, such as a deploy. Kind is the name of an icon.
+type mark struct {
+	At         time.Time
+	Kind, Text string
+}
+
+// column is one step of a chart.
+type column struct {
+	From, To time.Time
+	// X and Width are the place of the column, BarX and BarWidth of what is drawn in it.
+	X, Width, BarX, BarWidth string
+	Parts                    []part
+	// Sum is the number of all series.
+	Sum int64
+}
+
+// part is the number of one series in a column.
+type part struct {
+	line
+
+	Value     int64
+	Y, Height string
+}
+
+// placedMark is a mark with its number and its place.
+type placedMark struct {
+	mark
+
+	Number int
+	X      string
+	Y      int
+}
+
+// gridLine is a horizontal line at a round number.
+type gridLine struct {
+	Value int64
+	Y     string
+}
+
+const (
+	// chartHeight is the height of the plot in pixels.
+	chartHeight = 150
+	// chartTop is free space above the highest number; a row of marks takes as much.
+	chartTop = 20
+	// markRows bounds the rows of marks that would cover each other.
+	markRows   = 3
+	chartTicks = 5
+)
+
+// Columns returns the steps with their numbers.
+func (c chart) Columns() []column {
+	top, scale, count := c.Top(), c.scale(), c.steps()
+	columns := make([]column, count)
+	width := 100 / float64(max(count, 1))
+	for i := range columns {
+		x := float64(i) * width
+		one := column{
+			From: c.From.Add(time.Duration(i) * c.Step), To: c.From.Add(time.Duration(i+1) * c.Step),
+			X: percent(x), Width: percent(width), BarX: percent(x + width*0.1), BarWidth: percent(width * 0.8),
+		}
+		for _, series := range c.Series {
+			var value int64
+			if i < len(series.Points) {
+				value = max(series.Points[i], 0)
+			}
+			y := float64(top) + chartHeight*(1-float64(one.Sum+value)/float64(scale))
+			one.Parts = append(one.Parts, part{line: series, Value: value, Y: pixels(y), Height: pixels(chartHeight * float64(value) / float64(scale))})
+			one.Sum += value
+		}
+		columns[i] = one
+	}
+	return columns
+}
+
+// Sum is the number of all steps and series.
+func (c chart) Sum() int64 {
+	var sum int64
+	for _, value := range c.sums() {
+		sum += value
+	}
+	return sum
+}
+
+// Peak is the step with the highest number.
+func (c chart) Peak() column {
+	return slices.MaxFunc(append(c.Columns(), column{}), func(a, b column) int { return cmp.Compare(a.Sum, b.Sum) })
+}
+
+// PlacedMarks are the marks in the time of the chart, in the order of time.
+func (c chart) PlacedMarks() []placedMark {
+	var placed []placedMark
+	marks := slices.SortedFunc(slices.Values(c.Marks), func(a, b mark) int { return a.At.Compare(b.At) })
+	var ends [markRows]float64
+	for i := range ends {
+		ends[i] = -100
+	}
+	for _, m := range marks {
+		if m.At.Before(c.From) || m.At.After(c.To()) {
+			continue
+		}
+		x := 100 * float64(m.At.Sub(c.From)) / float64(c.To().Sub(c.From))
+		row := 0
+		for row < markRows-1 && x-ends[row] < 6 {
+			row++
+		}
+		ends[row] = x
+		placed = append(placed, placedMark{mark: m, Number: len(placed) + 1, X: percent(min(max(x, 1.5), 98.5)), Y: chartTop/2 + row*chartTop})
+	}
+	return placed
+}
+
+// Grid returns the highest round number and its half.
+func (c chart) Grid() []gridLine {
+	scale, top := c.scale(), float64(c.Top())
+	lines := []gridLine{{scale, pixels(top)}}
+	if scale%2 == 0 {
+		lines = append(lines, gridLine{scale / 2, pixels(top + chartHeight/2)})
+	}
+	return lines
+}
+
+// Ticks are the times below the picture, at equal distances.
+func (c chart) Ticks() []time.Time {
+	ticks := make([]time.Time, chartTicks)
+	for i := range ticks {
+		ticks[i] = c.From.Add(c.To().Sub(c.From) * time.Duration(i) / (chartTicks - 1))
+	}
+	return ticks
+}
+
+// IsLong tells whether the chart spans days, so that its ticks are dates.
+func (c chart) IsLong() bool { return c.To().Sub(c.From) > 49*time.Hour }
+
+// To is the end of the last step.
+func (c chart) To() time.Time { return c.From.Add(time.Duration(c.steps()) * c.Step) }
+
+// Top is the y of the highest number.
+func (c chart) Top() int {
+	if len(c.Marks) > 0 {
+		return chartTop * markRows
+	}
+	return chartTop
+}
+
+// Base is the y of zero.
+func (c chart) Base() int { return c.Top() + chartHeight }
+
+func (c chart) steps() int {
+	count := 0
+	for _, series := range c.Series {
+		count = max(count, len(series.Points))
+	}
+	return count
+}
+
+func (c chart) sums() []int64 {
+	sums := make([]int64, c.steps())
+	for _, series := range c.Series {
+		for i, value := range series.Points {
+			sums[i] += max(value, 0)
+		}
+	}
+	return sums
+}
+
+// scale is the number at the upper edge: 1, 2 or 5 times a power of ten.
+func (c chart) scale() int64 {
+	highest := slices.Max(append(c.sums(), 1))
+	for power := int64(1); ; power *= 10 {
+		for _, factor := range []int64{1, 2, 5} {
+			if factor*power >= highest || power >= 1e17 {
+				return factor * power
+			}
+		}
+	}
+}
+
+func percent(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) + "%" }
+
+func pixels(y float64) string { return strconv.FormatFloat(y, 'f', 1, 64) }
+
+// stacked makes the series of a chart from many, of which the largest come first: a few have a colour each, and all others are
+// one series, which rest names.
+func stacked(all []line, limit int, rest string) []line {
+	if len(all) <= limit {
+		limit = len(all)
+	}
+	lines := make([]line, 0, limit+1)
+	for i, one := range all[:limit] {
+		one.Class = i + 1
+		lines = append(lines, one)
+	}
+	var others line
+	for _, one := range all[limit:] {
+		others.Points = addPoints(others.Points, one.Points)
+	}
+	if len(all) > limit {
+		others.Name = rest
+		lines = append(lines, others)
+	}
+	return lines
+}
+
+// addPoints adds numbers step by step.
+func addPoints(a, b []int64) []int64 {
+	sum := make([]int64, max(len(a), len(b)))
+	copy(sum, a)
+	for i, value := range b {
+		sum[i] += value
+	}
+	return sum
+}
+
+// wider sums each count steps into one, so that the last one is whole.
+func wider(points []int64, count int) []int64 {
+	sums := make([]int64, (len(points)+count-1)/count)
+	for i, value := range points {
+		fromEnd := (len(points) - 1 - i) / count
+		sums[len(sums)-1-fromEnd] += value
+	}
+	return sums
+}
