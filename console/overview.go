@@ -1,13 +1,272 @@
 package console
 
-import "dlqmanager/client"
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
 
-type overviewData struct{ Topics []client.Topics_Topics }
+	"dlqmanager/client"
+)
+
+// overviewData is the first page.
+type overviewData struct {
+	Topics []client.Topics_Topics
+	Cards  []card
+	// Unwell are sentences about what needs a person.
+	Unwell []trouble
+	// Arrivals is nil if it cannot be read; then ArrivalsError says why. The same is true for the causes.
+	Arrivals      *chart
+	ArrivalsError string
+	Span          string
+	Causes        []causeList
+	CausesError   string
+	// Server is the address to show in commands.
+	Server string
+}
+
+// card is a number that leads to its page.
+type card struct {
+	Label, Value, Path, Help string
+	// At is a time in place of Value.
+	At *time.Time
+	// Kind is the name of an icon and of a colour.
+	Kind string
+}
+
+// trouble is something unwell, with the page that shows more.
+type trouble struct{ Text, Path, Name string }
+
+// causeList is a few causes in one order, and the page with all of them.
+type causeList struct {
+	Title, Path string
+	Groups      []client.Group
+}
+
+const (
+	causesInOverview = 5
+	chartColours     = 5
+	// meanMinutes is how many whole minutes the rate of arrivals is the mean of.
+	meanMinutes = 5
+	readyWait   = 3 * time.Second
+	jobsCounted = 100
+	monthHours  = 30 * 24
+)
+
+// wants tells whether the answer has a region: the whole page has all of them.
+func (v *visit) wants(regions ...string) bool {
+	asked := v.Header.Get(regionHeader)
+	return asked == "" || slices.Contains(regions, asked)
+}
 
 func (v *visit) overview() (*answer, error) {
-	topics, err := v.api.ListTopics(v.Context(), nil)
+	data := overviewData{Span: v.span(), Server: v.server()}
+	var rate *client.SeriesList
+	var jobs *client.Jobs
+	var ready []trouble
+	var calls []func(context.Context) error
+	if v.wants("now", "topics", "start") {
+		calls = append(calls, func(ctx context.Context) (err error) {
+			data.Topics, err = v.topics(ctx)
+			return err
+		})
+	}
+	if v.wants("now", "start") {
+		calls = append(calls,
+			func(ctx context.Context) error { ready = v.readiness(ctx); return nil },
+			func(ctx context.Context) error { rate = v.lastMinutes(ctx); return nil },
+			func(ctx context.Context) error { jobs = v.runningJobs(ctx); return nil })
+	}
+	if v.wants("arrivals") {
+		calls = append(calls, func(ctx context.Context) error {
+			data.Arrivals, data.ArrivalsError = v.arrivals(ctx, "")
+			return nil
+		})
+	}
+	if v.wants("causes") {
+		calls = append(calls, func(ctx context.Context) error {
+			data.Causes, data.CausesError = v.causesNow(ctx)
+			return nil
+		})
+	}
+	if err := v.together(calls...); err != nil {
+		return nil, err
+	}
+	data.Cards = v.cards(data.Topics, rate, jobs)
+	data.Unwell = append(ready, v.troubles(data.Topics)...)
+	return show("overview", v.text("Overview"), data)
+}
+
+// topics reads the dead-letter topics, those with the most PENDING messages first.
+func (v *visit) topics(ctx context.Context) ([]client.Topics_Topics, error) {
+	list, err := v.api.ListTopics(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	return show("overview", v.text("Overview"), overviewData{topics.Value.Topics})
+	topics := list.Value.Topics
+	slices.SortStableFunc(topics, func(a, b client.Topics_Topics) int { return cmp.Compare(b.Counts.PENDING, a.Counts.PENDING) })
+	return topics, nil
+}
+
+// optional turns the error of a part of a page into its sentence.
+func (v *visit) optional(err error) string {
+	var refused *client.APIError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &refused) && refused.Status == http.StatusForbidden:
+		return v.text("Your rights do not include this part. An administrator of the manager can give you more.")
+	case errors.As(err, &refused) && refused.Status == http.StatusNotImplemented:
+		return v.text("This part needs a database.")
+	default:
+		return v.explain(err)
+	}
+}
+
+// readiness names the services that the manager needs and that do not answer. GET /readyz has them in the answer 503 too.
+func (v *visit) readiness(ctx context.Context) []trouble {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	_, err := v.api.Readyz(ctx)
+	if err == nil {
+		return nil
+	}
+	var refused *client.APIError
+	var ready client.Ready
+	if !errors.As(err, &refused) || json.Unmarshal(refused.Body, &ready) != nil || len(ready.Checks) == 0 {
+		return []trouble{{Text: v.text("It is not known whether the services answer: %s", v.explain(err))}}
+	}
+	var troubles []trouble
+	for _, name := range slices.Sorted(maps.Keys(ready.Checks)) {
+		if state := ready.Checks[name]; state != "ok" {
+			troubles = append(troubles, trouble{Text: v.text("%s does not answer (%s).", name, state)})
+		}
+	}
+	if len(troubles) == 0 {
+		troubles = append(troubles, trouble{Text: v.text("The server is %s.", string(ready.Status))})
+	}
+	return troubles
+}
+
+// troubles are the topics whose ingest is held, and those that lost records.
+func (v *visit) troubles(topics []client.Topics_Topics) []trouble {
+	var all []trouble
+	for _, topic := range topics {
+		path := "/topics/" + url.PathEscape(topic.DlqTopic)
+		if topic.IngestHeld {
+			all = append(all, trouble{v.text("The ingest is held because too many messages are PENDING. The records wait in Kafka."), path, topic.DlqTopic})
+		}
+		if topic.Lost > 0 {
+			all = append(all, trouble{v.text("Kafka deleted %d records before they were stored here.", topic.Lost), path, topic.DlqTopic})
+		}
+	}
+	return all
+}
+
+// lastMinutes reads the arrivals by minute, nil if it cannot.
+func (v *visit) lastMinutes(ctx context.Context) *client.SeriesList {
+	step, from := client.ListSeriesParamsStepMinute, time.Now().Add(-(meanMinutes+1)*time.Minute)
+	list, err := v.api.ListSeries(ctx, &client.ListSeriesParams{Step: &step, From: &from})
+	if err != nil {
+		return nil
+	}
+	return &list.Value
+}
+
+func (v *visit) runningJobs(ctx context.Context) *client.Jobs {
+	state, size := client.JobStateRUNNING, int64(jobsCounted)
+	jobs, err := v.api.ListJobs(ctx, &client.ListJobsParams{State: &state, PageSize: &size})
+	if err != nil {
+		return nil
+	}
+	return &jobs.Value
+}
+
+// perMinute is the mean of the last whole minutes. The last bucket is the minute that is not over.
+func perMinute(list *client.SeriesList) float64 {
+	sum := int64(0)
+	for _, series := range list.Series {
+		whole := series.Buckets[:max(len(series.Buckets)-1, 0)]
+		for _, value := range whole[max(len(whole)-meanMinutes, 0):] {
+			sum += value
+		}
+	}
+	return float64(sum) / meanMinutes
+}
+
+// cards are the numbers that an operator asks for first.
+func (v *visit) cards(topics []client.Topics_Topics, rate *client.SeriesList, jobs *client.Jobs) []card {
+	var pending, dead int64
+	var oldest, deadest client.Topics_Topics
+	for _, topic := range topics {
+		pending, dead = pending+topic.Counts.PENDING, dead+topic.Counts.DEAD
+		if topic.OldestPending != nil && (oldest.OldestPending == nil || topic.OldestPending.Before(*oldest.OldestPending)) {
+			oldest = topic
+		}
+		if topic.Counts.DEAD > deadest.Counts.DEAD {
+			deadest = topic
+		}
+	}
+	number := func(n int64) string { return printerOf(v.language).Sprint(n) }
+	arriving, running := "–", "–"
+	if rate != nil {
+		arriving = printerOf(v.language).Sprintf("%.1f", perMinute(rate))
+	}
+	if jobs != nil {
+		running = number(int64(len(jobs.Jobs)))
+		if jobs.Pagination.HasNext {
+			running += "+"
+		}
+	}
+	pathOfTopic := func(topic, query string) string {
+		if topic == "" {
+			return "/#topics"
+		}
+		return "/topics/" + url.PathEscape(topic) + "?" + query
+	}
+	return []card{
+		{Label: "PENDING", Value: number(pending), Path: "/groups?sort=pending", Kind: "PENDING", Help: v.text("wait for a retry or for you")},
+		{Label: v.text("Arriving per minute"), Value: arriving, Path: "/groups?sort=last_seen", Help: v.text("mean of the last five minutes")},
+		{Label: v.text("Oldest PENDING"), At: oldest.OldestPending, Path: pathOfTopic(oldest.DlqTopic, "sort=created_at&status=PENDING"), Help: oldest.DlqTopic},
+		{Label: "DEAD", Value: number(dead), Path: pathOfTopic(deadest.DlqTopic, "status=DEAD"), Kind: "DEAD", Help: v.text("are not retried unless you revive them")},
+		{Label: v.text("Running jobs"), Value: running, Path: "/jobs?state=RUNNING", Kind: "RUNNING", Help: v.text("retries and changes of many messages")},
+	}
+}
+
+// causesNow reads the largest open causes and the newest.
+func (v *visit) causesNow(ctx context.Context) ([]causeList, string) {
+	lists := []causeList{
+		{Title: v.text("Largest open causes"), Path: "/groups?sort=pending&state=open"},
+		{Title: v.text("New causes"), Path: "/groups?sort=first_seen&state=open"},
+	}
+	for i, sort := range []client.ListGroupsParamsSort{client.ListGroupsParamsSortPending, client.ListGroupsParamsSortFirstSeen} {
+		state, size := client.GroupStateOpen, int64(causesInOverview)
+		list, err := v.api.ListGroups(ctx, &client.ListGroupsParams{State: &state, Sort: &sort, PageSize: &size})
+		if err != nil {
+			return nil, v.optional(err)
+		}
+		lists[i].Groups = list.Value.Groups
+	}
+	return lists, ""
+}
+
+// server is the address of this server as the browser knows it, for commands to copy.
+func (v *visit) server() string {
+	if origin := v.console.options.Origin; origin != "" {
+		return origin
+	}
+	scheme := "http"
+	if v.console.options.Secure {
+		scheme = "https"
+	}
+	if strings.ContainsFunc(v.Host, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789.-:[]", r) }) {
+		return scheme + "://localhost"
+	}
+	return scheme + "://" + v.Host
 }

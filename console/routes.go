@@ -11,6 +11,9 @@ func (c *Console) routes() http.Handler {
 	page("GET /{$}", (*visit).overview)
 
 	// Topics.
+	page("GET /topics", func(*visit) (*answer, error) { return goTo("/#topics") })
+	page("GET /topics/{topic}", (*visit).topic)
+	page("POST /topics/{topic}/selected", (*visit).planSelected)
 
 	// Causes.
 

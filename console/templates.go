@@ -51,7 +51,7 @@ func functions(l locale, base string) template.FuncMap {
 		"asset": func(name string) string { return base + "/assets/" + assetNames[name] },
 		"link":  func(path string, query ...string) (string, error) { return link(base, path, query) },
 		"seg":   url.PathEscape,
-		"num":   func(n any) string { return printerOf(l).Sprint(n) },
+		"num":   l.number,
 		"time":  timeOf,
 		"utc":   func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") + " UTC" },
 		"val":   valueOf,
@@ -92,6 +92,17 @@ func dict(pairs ...any) (map[string]any, error) {
 		m[name] = pairs[i+1]
 	}
 	return m, nil
+}
+
+// number writes a number as the language does; nothing for null.
+func (l locale) number(n any) string {
+	if n, ok := n.(*int64); ok {
+		if n == nil {
+			return "–"
+		}
+		return printerOf(l).Sprint(*n)
+	}
+	return printerOf(l).Sprint(n)
 }
 
 // valueOf returns the text of an optional field, empty for null.

@@ -82,7 +82,9 @@ async function refresh(region) {
     const copy = region.cloneNode(false);
     copy.innerHTML = text;
     writeTimes(copy);
+    showScripted(copy);
     merge(region, copy);
+    countSelected();
     region.dataset.tag = answer.headers.get("ETag") ?? "";
   }
 }
@@ -142,7 +144,26 @@ document.addEventListener("submit", (event) => {
 });
 addEventListener("pageshow", () => all("form[data-sent]").forEach((form) => delete form.dataset.sent));
 
-all("[data-needs-script]").forEach((element) => { element.hidden = false; });
+function showScripted(root = document) {
+  all("[data-needs-script]", root).forEach((element) => { element.hidden = false; });
+}
+showScripted();
+
+// The buttons for marked rows are off while no row is marked.
+function countSelected() {
+  for (const form of all("form[data-selection]")) {
+    const count = [...form.elements].filter((element) => element.name === "ids" && element.checked).length;
+    const text = form.querySelector("[data-selected]");
+    text.textContent = `${text.dataset.selected} ${count}`;
+    for (const button of all("button", form)) button.disabled = !count || "off" in button.dataset;
+  }
+}
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-select-all]")) all("input[name=ids]").forEach((box) => { box.checked = event.target.checked; });
+  countSelected();
+});
+addEventListener("pageshow", countSelected);
 
 // --- keys --------------------------------------------------------------------------------------------------------
 

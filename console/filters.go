@@ -1,0 +1,256 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"dlqmanager/client"
+)
+
+// filter is one condition of a list of messages: a parameter of the API with its value.
+type filter struct{ Name, Value string }
+
+// filters are the conditions of a list, in the order of the address. A page keeps them in its address as the API names
+// them, so that a selection is a query.
+type filters []filter
+
+// plainFilters are the names that stand in the field of the form, in its order. negatable tells which of them can be excluded.
+var plainFilters = []struct {
+	Name      string
+	negatable bool
+}{
+	{"error", true},
+	{"class", true},
+	{"key", true},
+	{"consumer_group", true},
+	{"group", true},
+	{"trace_id", true},
+	{"correlation_id", true},
+	{"origin_partition", true},
+	{"origin_offset", true},
+	{"ids", false},
+}
+
+// fixedFilters have a few values each, so that the form offers the pairs.
+var fixedFilters = filters{{"suspicious", "true"}, {"suspicious", "false"}, {"verified", "yes"}, {"verified", "no"}, {"verified", "unknown"}}
+
+// isFilter tells whether a parameter of a page is a filter of the API.
+func isFilter(name string) bool {
+	base, negated := strings.CutPrefix(name, "not.")
+	for _, prefix := range []string{"header.", "payload."} {
+		if strings.HasPrefix(base, prefix) && len(base) > len(prefix) {
+			return true
+		}
+	}
+	for _, one := range plainFilters {
+		if one.Name == base {
+			return one.negatable || !negated
+		}
+	}
+	return !negated && slices.Contains([]string{"status", "created_from", "created_to", "suspicious", "verified"}, base)
+}
+
+// filtersOf reads the filters of an address. An empty value is a filter for the key only.
+func filtersOf(query url.Values) filters {
+	var all filters
+	for name, values := range query {
+		if !isFilter(name) {
+			continue
+		}
+		for _, value := range values {
+			if value != "" || name == "key" {
+				all = append(all, filter{name, value})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b filter) int { return strings.Compare(a.base(), b.base()) })
+	return all
+}
+
+// query returns the filters as parameters.
+func (f filters) query() url.Values {
+	query := url.Values{}
+	for _, one := range f {
+		query.Add(one.Name, one.Value)
+	}
+	return query
+}
+
+// options give the filters to a request of the API.
+func (f filters) options() []client.RequestOption {
+	options := make([]client.RequestOption, 0, len(f))
+	for _, one := range f {
+		options = append(options, client.Query(one.Name, one.Value))
+	}
+	return options
+}
+
+// without returns the filters but one.
+func (f filters) without(one filter) filters {
+	return slices.DeleteFunc(slices.Clone(f), func(other filter) bool { return other == one })
+}
+
+// with adds a filter. Only a negation can have several values: every other name has the last one.
+func (f filters) with(one filter) filters {
+	rest := slices.DeleteFunc(slices.Clone(f), func(other filter) bool { return other == one || other.Name == one.Name && !one.Not() })
+	return append(rest, one)
+}
+
+// statuses are the selected statuses; none selects all.
+func (f filters) statuses() []string {
+	var all []string
+	for _, one := range f {
+		if one.Name == "status" {
+			all = append(all, strings.Split(one.Value, ",")...)
+		}
+	}
+	return all
+}
+
+// toggleStatus selects a status, or no longer.
+func (f filters) toggleStatus(status string) filters {
+	selected := f.statuses()
+	rest := slices.DeleteFunc(slices.Clone(f), func(one filter) bool { return one.Name == "status" })
+	if i := slices.Index(selected, status); i >= 0 {
+		selected = slices.Delete(selected, i, i+1)
+	} else {
+		selected = append(selected, status)
+	}
+	if len(selected) > 0 {
+		rest = append(rest, filter{"status", strings.Join(selected, ",")})
+	}
+	return rest
+}
+
+// areSlow tells whether the API has to read the messages in question one by one.
+func (f filters) areSlow() bool {
+	return slices.ContainsFunc(f, func(one filter) bool {
+		return one.Not() || one.Name == "verified" || strings.HasPrefix(one.Name, "header.") || strings.HasPrefix(one.Name, "payload.")
+	})
+}
+
+// Not tells whether the filter excludes messages.
+func (f filter) Not() bool { return strings.HasPrefix(f.Name, "not.") }
+
+func (f filter) base() string { return strings.TrimPrefix(f.Name, "not.") }
+
+// words says a filter in the language of the page.
+func (f filter) words(l locale) string {
+	text := f.baseWords(l)
+	if f.Not() {
+		return l.text("not: %s", text)
+	}
+	return text
+}
+
+func (f filter) baseWords(l locale) string {
+	base := f.base()
+	if name, ok := strings.CutPrefix(base, "header."); ok {
+		return l.text("header %s is “%s”", name, f.Value)
+	}
+	if path, ok := strings.CutPrefix(base, "payload."); ok {
+		return l.text("payload %s is “%s”", path, f.Value)
+	}
+	switch base {
+	case "ids":
+		return l.text("%d messages by their ids", strings.Count(f.Value, ",")+1)
+	case "error":
+		return l.text("error contains “%s”", f.Value)
+	case "created_from":
+		return l.text("stored from %s", shownTime(f.Value))
+	case "created_to":
+		return l.text("stored before %s", shownTime(f.Value))
+	case "suspicious":
+		if f.Value == "true" {
+			return l.text("suspicious headers")
+		}
+		return l.text("no suspicious headers")
+	case "status":
+		return l.text("status %s", strings.ReplaceAll(f.Value, ",", ", "))
+	case "verified":
+		switch f.Value {
+		case "yes":
+			return l.text("delivered and verified")
+		case "no":
+			return l.text("delivered and not verified")
+		}
+		return l.text("delivered, and nobody can say whether verified")
+	default:
+		return l.text("%s is “%s”", filterLabel(l, base), f.Value)
+	}
+}
+
+// filterLabel names the field of a filter.
+func filterLabel(l locale, base string) string {
+	switch base {
+	case "error":
+		return l.text("part of the error message")
+	case "class":
+		return l.text("error class")
+	case "key":
+		return l.text("record key")
+	case "consumer_group":
+		return l.text("consumer group")
+	case "group":
+		return l.text("cause (its id)")
+	case "trace_id":
+		return l.text("trace id")
+	case "correlation_id":
+		return l.text("correlation id")
+	case "origin_partition":
+		return l.text("partition of the original topic")
+	case "origin_offset":
+		return l.text("offset in the original topic")
+	case "ids":
+		return l.text("message ids, with commas")
+	}
+	return base
+}
+
+// shownTime writes the time of a parameter for people, in UTC.
+func shownTime(value string) string {
+	at, err := time.Parse(time.RFC3339Nano, value)
+	if err != nil {
+		return value
+	}
+	return at.UTC().Format("2006-01-02 15:04:05") + " UTC"
+}
+
+// addedFilters reads the form that adds filters; isForm is false for an address without it. A browser sends a time without
+// a zone, which the form calls UTC.
+func addedFilters(r *http.Request) (added filters, isForm bool) {
+	query := r.URL.Query()
+	if !query.Has("field") {
+		return nil, false
+	}
+	field, value, name := query.Get("field"), strings.TrimSpace(query.Get("value")), strings.TrimSpace(query.Get("name"))
+	not := ""
+	if query.Get("not") != "" {
+		not = "not."
+	}
+	switch fixed, fixedValue, isFixed := strings.Cut(field, "="); {
+	case isFixed:
+		added = append(added, filter{fixed, fixedValue})
+	case field == "header" || field == "payload":
+		if name != "" && value != "" {
+			added = append(added, filter{not + field + "." + name, value})
+		}
+	case value != "":
+		added = append(added, filter{not + field, value})
+	case field == "key" && not == "":
+		added = append(added, filter{"key", ""})
+	}
+	for _, bound := range []string{"created_from", "created_to"} {
+		text := query.Get("add_" + bound)
+		for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.RFC3339} {
+			if at, err := time.Parse(layout, text); err == nil {
+				added = append(added, filter{bound, at.UTC().Format(time.RFC3339)})
+				break
+			}
+		}
+	}
+	return slices.DeleteFunc(added, func(one filter) bool { return !isFilter(one.Name) }), true
+}

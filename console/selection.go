@@ -1,0 +1,65 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// planKinds are the changes of many messages that begin with a plan.
+var planKinds = []string{"retry", "revive", "dead", "delete"}
+
+// planPath leads to the plan of a change: its selection is a query, which the server counts and freezes.
+func planPath(kind, topic string, selected filters) string {
+	query := selected.query()
+	query.Set("kind", kind)
+	query.Set("topic", topic)
+	return "/plans/new?" + query.Encode()
+}
+
+// plansOf are the plans of all messages that match.
+func (v *visit) plansOf(topic string, selected filters) []planLink {
+	plans := make([]planLink, 0, len(planKinds))
+	for _, kind := range planKinds {
+		plans = append(plans, planLink{Kind: kind, Path: planPath(kind, topic, selected), Text: v.allText(kind, len(selected) > 0)})
+	}
+	return plans
+}
+
+func (v *visit) allText(kind string, isFiltered bool) string {
+	if !isFiltered {
+		switch kind {
+		case "retry":
+			return v.text("Plan a retry of the whole topic…")
+		case "revive":
+			return v.text("Plan to revive the whole topic…")
+		case "dead":
+			return v.text("Plan to mark the whole topic dead…")
+		default:
+			return v.text("Plan to delete the whole topic’s messages…")
+		}
+	}
+	switch kind {
+	case "retry":
+		return v.text("Plan a retry of all that match…")
+	case "revive":
+		return v.text("Plan to revive all that match…")
+	case "dead":
+		return v.text("Plan to mark all that match dead…")
+	default:
+		return v.text("Plan to delete all that match…")
+	}
+}
+
+// planSelected leads from the marked rows to their plan. No marked row never means all of them.
+func (v *visit) planSelected() (*answer, error) {
+	topic := v.PathValue("topic")
+	back, kind := v.back(topicPath(topic, nil, "", "")), v.PostFormValue("kind")
+	ids := slices.DeleteFunc(slices.Clone(v.PostForm["ids"]), func(id string) bool { return id == "" })
+	if len(ids) == 0 || !slices.Contains(planKinds, kind) {
+		v.flash = &flash{Kind: "refused", Path: pathOf(back), Text: v.text("Nothing was selected. Mark the rows first, or plan for all that match.")}
+		return goTo(back)
+	}
+	query := url.Values{"kind": {kind}, "topic": {topic}, "ids": {strings.Join(ids, ",")}}
+	return goTo("/plans/new?" + query.Encode())
+}
