@@ -261,8 +261,11 @@ func (v *visit) matching(list *client.MessageList) string {
 	}
 }
 
-// preview is the beginning of the payload in one line.
+// preview is the beginning of the payload in one line; nothing if there is none.
 func preview(message client.ListedMessage) string {
+	if string(message.Payload) == "null" {
+		return ""
+	}
 	return short(previewSize, strings.Join(strings.Fields(string(message.Payload[:min(len(message.Payload), 4*previewSize)])), " "))
 }
 
