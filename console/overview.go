@@ -134,6 +134,11 @@ func (v *visit) readiness(ctx context.Context) []trouble {
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
 	_, err := v.api.Readyz(ctx)
+	return v.away(err)
+}
+
+// away reads the answer of GET /readyz, which is an error if a service is away.
+func (v *visit) away(err error) []trouble {
 	if err == nil {
 		return nil
 	}

@@ -47,7 +47,7 @@ var overviewTexts = texts{
 	"Counts": "件数", "Causes in this topic": "このトピックの原因", "All causes in this topic": "このトピックの原因をすべて表示", "Messages": "メッセージ", "Filters": "フィルター",
 	"Remove this filter: %s": "このフィルターを外す: %s", "Remove all filters": "フィルターをすべて外す", "Add a filter": "フィルターを追加",
 	"Field": "項目", "Value": "値", "Name of the header, or path in the payload": "ヘッダーの名前、またはペイロードのパス", "not: leave these out": "除外する",
-	"Stored from (UTC)": "保存の開始 (UTC)", "Stored before (UTC)": "保存の終了 (UTC)", "Add": "追加",
+	"Stored from (UTC)": "保存日時: 以降 (UTC)", "Stored before (UTC)": "保存日時: より前 (UTC)", "Add": "追加",
 	"The error is searched for a part of it, whatever the case; every other value is exact. Headers, payloads and “not” are read message by message, so a page may take a second or two and tell how far it came.": "エラーは一部の文字列で検索し、大文字と小文字を区別しません。ほかの値は完全一致です。ヘッダー、ペイロード、「除外」は 1 件ずつ読むため、1～2 秒かかることがあります。その場合は、どこまで読んだかを表示します。",
 	"Order:": "並び順:", "newest first": "新しい順", "oldest first": "古い順", "Other changes": "その他の変更",
 	"Your rights do not include plans. An administrator of the manager can give you more.": "計画を作る権限がありません。権限の追加は管理者に依頼してください。",
