@@ -76,6 +76,8 @@ const (
 	// markRows bounds the rows of marks that would cover each other.
 	markRows   = 3
 	chartTicks = 5
+	// leastHeight makes a small number visible beside large ones.
+	leastHeight = 1.5
 )
 
 // Columns returns the steps with their numbers.
@@ -94,8 +96,12 @@ func (c chart) Columns() []column {
 			if i < len(series.Points) {
 				value = max(series.Points[i], 0)
 			}
-			y := float64(top) + chartHeight*(1-float64(one.Sum+value)/float64(scale))
-			one.Parts = append(one.Parts, part{line: series, Value: value, Y: pixels(y), Height: pixels(chartHeight * float64(value) / float64(scale))})
+			bottom := float64(top) + chartHeight*(1-float64(one.Sum)/float64(scale))
+			height := chartHeight * float64(value) / float64(scale)
+			if value > 0 {
+				height = max(height, leastHeight)
+			}
+			one.Parts = append(one.Parts, part{line: series, Value: value, Y: pixels(bottom - height), Height: pixels(height)})
 			one.Sum += value
 		}
 		columns[i] = one
@@ -194,11 +200,11 @@ func (c chart) sums() []int64 {
 	return sums
 }
 
-// scale is the number at the upper edge: 1, 2 or 5 times a power of ten.
+// scale is the number at the upper edge: 1, 2, 4, 6 or 8 times a power of ten.
 func (c chart) scale() int64 {
 	highest := slices.Max(append(c.sums(), 1))
 	for power := int64(1); ; power *= 10 {
-		for _, factor := range []int64{1, 2, 5} {
+		for _, factor := range []int64{1, 2, 4, 6, 8} {
 			if factor*power >= highest || power >= 1e17 {
 				return factor * power
 			}

@@ -22,14 +22,14 @@ func drawn(t *testing.T, c chart) string {
 
 func TestAChartStacksItsSeries(t *testing.T) {
 	t.Parallel()
-	c := chart{ID: "a", From: noon, Step: time.Hour, Series: []line{{"x", 1, []int64{30, 0}}, {"y", 2, []int64{50, 4}}}}
+	c := chart{ID: "a", From: noon, Step: time.Hour, Series: []line{{"x", 1, []int64{30, 0}}, {"y", 2, []int64{70, 4}}}}
 	columns := c.Columns()
 	require.Len(t, columns, 2)
-	require.Equal(t, int64(80), columns[0].Sum)
+	require.Equal(t, int64(100), columns[0].Sum)
 	require.Equal(t, []string{"125.0", "45.0"}, []string{columns[0].Parts[0].Y, columns[0].Parts[0].Height}, "of 100 at the top")
-	require.Equal(t, []string{"50.0", "75.0"}, []string{columns[0].Parts[1].Y, columns[0].Parts[1].Height}, "on top of x")
+	require.Equal(t, []string{"20.0", "105.0"}, []string{columns[0].Parts[1].Y, columns[0].Parts[1].Height}, "on top of x")
 	require.Equal(t, "50.000%", columns[1].X)
-	require.Equal(t, int64(84), c.Sum())
+	require.Equal(t, int64(104), c.Sum())
 	require.Equal(t, noon, c.Peak().From)
 }
 
@@ -56,6 +56,13 @@ func TestAChartWithoutNumbersIsDrawn(t *testing.T) {
 	t.Parallel()
 	require.Contains(t, drawn(t, chart{ID: "a", From: noon, Step: time.Hour}), "0 in all.")
 	require.Contains(t, drawn(t, chart{ID: "a", From: noon, Step: time.Hour, Series: []line{{"x", 1, []int64{0, -1}}}, Marks: []mark{{noon, "held", "m"}}}), "0 in all.")
+}
+
+func TestASmallNumberIsVisibleBesideALargeOne(t *testing.T) {
+	t.Parallel()
+	c := chart{From: noon, Step: time.Hour, Series: []line{{"x", 1, []int64{1, 0, 1_000_000}}}}
+	require.Equal(t, "1.5", c.Columns()[0].Parts[0].Height)
+	require.Equal(t, "0.0", c.Columns()[1].Parts[0].Height)
 }
 
 func TestMarksThatWouldCoverEachOtherHaveRows(t *testing.T) {

@@ -205,6 +205,14 @@ func perMinute(list *client.SeriesList) float64 {
 	return float64(sum) / meanMinutes
 }
 
+// rate writes a number of messages for each minute: only small ones need a decimal.
+func (v *visit) rate(perMinute float64) string {
+	if perMinute >= 100 || perMinute == 0 {
+		return printerOf(v.language).Sprintf("%.0f", perMinute)
+	}
+	return printerOf(v.language).Sprintf("%.1f", perMinute)
+}
+
 // cards are the numbers that an operator asks for first.
 func (v *visit) cards(topics []client.Topics_Topics, rate *client.SeriesList, jobs *client.Jobs) []card {
 	var pending, dead int64
@@ -221,7 +229,7 @@ func (v *visit) cards(topics []client.Topics_Topics, rate *client.SeriesList, jo
 	number := func(n int64) string { return printerOf(v.language).Sprint(n) }
 	arriving, running := "–", "–"
 	if rate != nil {
-		arriving = printerOf(v.language).Sprintf("%.1f", perMinute(rate))
+		arriving = v.rate(perMinute(rate))
 	}
 	if jobs != nil {
 		running = number(int64(len(jobs.Jobs)))

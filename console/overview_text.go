@@ -51,7 +51,7 @@ var overviewTexts = texts{
 	"The error is searched for a part of it, whatever the case; every other value is exact. Headers, payloads and “not” are read message by message, so a page may take a second or two and tell how far it came.": "エラーは一部の文字列で検索し、大文字と小文字を区別しません。ほかの値は完全一致です。ヘッダー、ペイロード、「除外」は 1 件ずつ読むため、1～2 秒かかることがあります。その場合は、どこまで読んだかを表示します。",
 	"Order:": "並び順:", "newest first": "新しい順", "oldest first": "古い順", "Other changes": "その他の変更",
 	"Your rights do not include plans. An administrator of the manager can give you more.": "計画を作る権限がありません。権限の追加は管理者に依頼してください。",
-	"selected:": "選択:", "Selected rows:": "選択した行:", "Selected": "選択", "Plan a retry…": "再送を計画…", "Plan to revive…": "復帰を計画…", "Plan to mark dead…": "DEAD にする計画…", "Plan to delete…": "削除を計画…",
+	"selected:": "選択:", ", and the list waits": " (一覧の更新を待機中)", "Selected rows:": "選択した行:", "Selected": "選択", "Plan a retry…": "再送を計画…", "Plan to revive…": "復帰を計画…", "Plan to mark dead…": "DEAD にする計画…", "Plan to delete…": "削除を計画…",
 	"Dead-letter topic": "デッドレタートピック", "Original topic": "元のトピック",
 	"%d messages were looked at": "%d 件を調べました", "up to": "ここまで:", "The next page goes on from there.": "続きは次のページです。",
 	"Select all rows of this page": "このページの行をすべて選択", "Select the message %s": "メッセージ %s を選択", "Error": "エラー", "Payload": "ペイロード", "Stored": "保存",

@@ -94,7 +94,7 @@ async function watch(region) {
   let wait = every;
   for (;;) {
     await new Promise((resolve) => setTimeout(resolve, wait));
-    if (stopped || document.hidden || !region.isConnected) continue;
+    if (stopped || document.hidden || !region.isConnected || region.querySelector("input[name=ids]:checked")) continue;
     try {
       await refresh(region);
       [away, fresh, wait] = [false, Date.now(), every];
@@ -149,12 +149,12 @@ function showScripted(root = document) {
 }
 showScripted();
 
-// The buttons for marked rows are off while no row is marked.
+// The buttons for marked rows are off while no row is marked. A list with marked rows is not refreshed: none of them may leave it.
 function countSelected() {
   for (const form of all("form[data-selection]")) {
     const count = [...form.elements].filter((element) => element.name === "ids" && element.checked).length;
     const text = form.querySelector("[data-selected]");
-    text.textContent = `${text.dataset.selected} ${count}`;
+    text.textContent = `${text.dataset.selected} ${count}${count ? text.dataset.waits : ""}`;
     for (const button of all("button", form)) button.disabled = !count || "off" in button.dataset;
   }
 }
