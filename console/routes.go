@@ -16,6 +16,9 @@ func (c *Console) routes() http.Handler {
 	page("POST /topics/{topic}/selected", (*visit).planSelected)
 
 	// Causes.
+	page("GET /groups", (*visit).groups)
+	page("GET /groups/{id}", (*visit).group)
+	page("POST /groups/{id}", (*visit).changeGroup)
 
 	// Messages and single retries.
 

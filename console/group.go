@@ -1,0 +1,169 @@
+package console
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"dlqmanager/client"
+)
+
+// groupData is the page of a cause, which alerts link to.
+type groupData struct {
+	client.Group
+
+	// Total is the number of its messages of all statuses.
+	Total int64
+	Pulse pulse
+	// Range is the time of the chart: hour, day, month, or empty for what fits the age of the cause.
+	Range string
+	Chart *chart
+	// ChartMissing, SampleMissing, HistoryMissing and JobsMissing say why a part of the page cannot be shown.
+	ChartMissing, SampleMissing, HistoryMissing, JobsMissing string
+
+	Sample *sample
+	// History are the decisions about the cause, the newest first.
+	History []decision
+	// StateReason says why a held or fixed cause is open again.
+	StateReason string
+	Jobs        []tried
+	// OtherJobs are jobs of its topics whose filters do not name the cause.
+	OtherJobs int
+	// TicketLink is the ticket if it is an address that may be followed.
+	TicketLink string
+	// Seen is what the forms of the page were filled from.
+	Seen string
+	// Form are the fields that were sent and refused.
+	Form url.Values
+}
+
+// Field returns what a field of a form begins with: what was sent before, else what the API says.
+func (d groupData) Field(name, value string) string {
+	if d.Form.Has(name) {
+		return d.Form.Get(name)
+	}
+	return value
+}
+
+// IsOpen tells whether a form was sent, so that it stays open.
+func (d groupData) IsOpen(form string) bool { return d.Form.Get("do") == form }
+
+// PlanTopics are the topics with PENDING messages, each of which can have a plan.
+func (d groupData) PlanTopics() []string {
+	var names []string
+	for _, topic := range d.Topics {
+		if name := topicOf(topic); topic.Counts.PENDING > 0 && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func topicOf(topic client.Group_Topics) string {
+	if topic.DlqTopic == "" {
+		return topic.OriginalTopic
+	}
+	return topic.DlqTopic
+}
+
+func (v *visit) group() (*answer, error) { return v.groupPage(nil) }
+
+// groupPage shows a cause. form are the fields of a form that was refused.
+func (v *visit) groupPage(form url.Values) (*answer, error) {
+	answer, err := v.api.GetGroup(v.Context(), v.PathValue("id"), nil)
+	if err != nil {
+		return nil, err
+	}
+	g := answer.Value
+	data := groupData{
+		Group: g, Total: g.Counts.PENDING + g.Counts.RETRYING + g.Counts.RESOLVED + g.Counts.DEAD, Pulse: pulseOf(g.LastSeen, time.Now()),
+		Range: v.URL.Query().Get("range"), Seen: seenOf(g), Form: form, StateReason: v.reasonOfState(g.StateReason),
+	}
+	if g.Ticket != nil && isWebAddress(*g.Ticket) {
+		data.TicketLink = *g.Ticket
+	}
+	// A part that fails leaves a sentence in its place: the rest may be all that somebody needs at night.
+	var arrivals *client.SeriesList
+	region := v.Header.Get(regionHeader)
+	part := func(of string, read func(context.Context)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			if region == "" || region == of {
+				read(ctx)
+			}
+			return nil
+		}
+	}
+	err = v.together(
+		part("course", func(ctx context.Context) { arrivals, data.ChartMissing = v.arrivalsOf(ctx, g, data.Range) }),
+		part("course", func(ctx context.Context) { data.History, data.HistoryMissing = v.historyOf(ctx, g) }),
+		part("tried", func(ctx context.Context) { data.Jobs, data.OtherJobs, data.JobsMissing = v.jobsOf(ctx, g) }),
+		part("", func(ctx context.Context) { data.Sample, data.SampleMissing = v.sampleOf(ctx, g) }),
+	)
+	if err != nil {
+		return nil, err
+	}
+	if arrivals != nil {
+		data.Chart = v.arrivalsChart(arrivals, marksOf(v, g, data.History))
+	}
+	return show("group", short(80, g.Title), data)
+}
+
+// pulse tells whether a cause still arrives.
+type pulse string
+
+const (
+	pulseUnknown  pulse = ""
+	pulseArriving pulse = "arriving"
+	pulseSlower   pulse = "slower"
+	pulseOver     pulse = "over"
+)
+
+// pulseOf judges by the age of the newest message.
+func pulseOf(last *time.Time, now time.Time) pulse {
+	switch {
+	case last == nil:
+		return pulseUnknown
+	case now.Sub(*last) < 5*time.Minute:
+		return pulseArriving
+	case now.Sub(*last) < time.Hour:
+		return pulseSlower
+	default:
+		return pulseOver
+	}
+}
+
+// seenOf names what people have decided about a cause, so that a form notices when another person was quicker.
+func seenOf(g client.Group) string {
+	content, err := json.Marshal([]any{g.State, g.StateAt, g.Hold, g.Owner, g.Ticket, g.Note})
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(content)
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+func isWebAddress(text string) bool {
+	address, err := url.Parse(text)
+	return err == nil && address.Host != "" && (address.Scheme == "http" || address.Scheme == "https")
+}
+
+// reasonOfState says in the user's language why a cause is open again.
+func (v *visit) reasonOfState(reason *string) string {
+	switch text := valueOf(reason); {
+	case strings.HasPrefix(text, "regression:"):
+		return v.text("A record that was written after the fix has failed in the same way.")
+	case strings.HasSuffix(text, "its time has come"):
+		return v.text("The time of the hold has come.")
+	case strings.HasSuffix(text, "have arrived in an hour"):
+		return v.text("As many messages as the hold allowed have arrived in an hour.")
+	case strings.HasSuffix(text, "have arrived"):
+		return v.text("As many messages as the hold allowed have arrived.")
+	default:
+		return text
+	}
+}

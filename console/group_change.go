@@ -1,0 +1,183 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"dlqmanager/client"
+)
+
+// holdTimes are the choices of a hold's time. The browser's zone is unknown, so that they are durations.
+var holdTimes = []string{"1h", "4h", "8h", "24h", "72h", "168h", "720h", ""}
+
+// HoldTimes are the choices of a hold's time.
+func (groupData) HoldTimes() []string { return holdTimes }
+
+// errForm is a form that says what cannot be. Its text is for people.
+type errForm string
+
+func (e errForm) Error() string { return string(e) }
+
+// changeGroup does what a form of the page asks for, if nobody else has decided about the cause since the page was read.
+func (v *visit) changeGroup() (*answer, error) {
+	id, path := v.PathValue("id"), "/groups/"+url.PathEscape(v.PathValue("id"))
+	before, err := v.api.GetGroup(v.Context(), id, nil)
+	if err != nil {
+		return nil, err
+	}
+	if v.PostFormValue("seen") != seenOf(before.Value) {
+		return v.groupAgain(v.changedMeanwhile(before.Value), http.StatusConflict)
+	}
+	if v.PostFormValue("do") == "fix" {
+		return v.fixGroup(id, path)
+	}
+	change, text, err := v.groupChange(before.Value)
+	if err == nil && change != nil {
+		_, err = v.api.ChangeGroup(v.Context(), id, *change)
+	}
+	if err != nil {
+		return v.groupRefused(err)
+	}
+	return v.done(path, text)
+}
+
+// groupChange reads a form. There is no change if the fields are as they were.
+func (v *visit) groupChange(before client.Group) (change *client.GroupChange, text string, err error) {
+	change = &client.GroupChange{Reason: v.field("reason")}
+	switch v.PostFormValue("do") {
+	case "hold":
+		if change.Until, err = v.holdConditions(time.Now()); err != nil {
+			return nil, "", err
+		}
+		state := client.GroupChangeState("held")
+		change.State = &state
+		if owner := v.field("owner"); owner != nil && *owner != valueOf(before.Owner) {
+			change.Owner = owner
+		}
+		return change, v.text("The cause is held: its alerts are quiet. It opens by itself when a condition is met."), nil
+	case "open":
+		state := client.GroupChangeState("open")
+		change.State = &state
+		return change, v.text("The cause is open again: alerts tell of it."), nil
+	case "notes":
+		change.Owner, change.Ticket, change.Note = v.replaced("owner", before.Owner), v.replaced("ticket", before.Ticket), v.replaced("note", before.Note)
+		if change.Owner == nil && change.Ticket == nil && change.Note == nil {
+			return nil, v.text("Nothing was different, so nothing was changed."), nil
+		}
+		return change, v.text("Saved."), nil
+	default:
+		return nil, "", errForm(v.text("The form does not say what to do."))
+	}
+}
+
+// replaced returns the new value of a field, nil if it is as before. An empty one removes the value before.
+func (v *visit) replaced(name string, before *string) *string {
+	now := strings.TrimSpace(valueOf(v.field(name)))
+	if now == strings.TrimSpace(valueOf(before)) {
+		return nil
+	}
+	return &now
+}
+
+// holdConditions reads when a hold ends.
+func (v *visit) holdConditions(now time.Time) (*client.GroupChange_Until, error) {
+	until := &client.GroupChange_Until{}
+	if text := v.field("at"); text != nil {
+		at, err := time.Parse("2006-01-02T15:04", (*text)[:min(len(*text), 16)])
+		if err != nil {
+			return nil, errForm(v.text("This is no time: %s", short(40, *text)))
+		}
+		until.At = &at
+	} else if text := v.field("for"); text != nil {
+		after, err := time.ParseDuration(*text)
+		if err != nil {
+			return nil, errForm(v.text("This is no time: %s", short(40, *text)))
+		}
+		at := now.Add(after).UTC().Truncate(time.Second)
+		until.At = &at
+	}
+	for name, to := range map[string]**int64{"count": &until.Count, "rate": &until.Rate} {
+		text := v.field(name)
+		if text == nil {
+			continue
+		}
+		number, err := strconv.ParseInt(strings.TrimSpace(*text), 10, 64)
+		if err != nil || number < 1 {
+			return nil, errForm(v.text("This is no number above 0: %s", short(40, *text)))
+		}
+		*to = &number
+	}
+	if until.At == nil && until.Count == nil && until.Rate == nil {
+		return nil, errForm(v.text("A hold needs an end: a time, a number of messages, or both. Otherwise nobody would hear of the cause again."))
+	}
+	return until, nil
+}
+
+// marksShown bounds the topics that the notice about a fix names.
+const marksShown = 5
+
+func (v *visit) fixGroup(id, path string) (*answer, error) {
+	request := &client.GroupFixRequest{Reason: v.field("reason"), Ticket: v.field("ticket")}
+	answer, err := v.api.FixGroup(v.Context(), id, request)
+	if err != nil {
+		return v.groupRefused(err)
+	}
+	var text strings.Builder
+	text.WriteString(v.text("Marked as fixed. A record that is written from now on and fails in the same way opens the cause again."))
+	for i, mark := range answer.Value.Marks {
+		if i == marksShown {
+			fmt.Fprintf(&text, " %s", v.text("And more topics: %d.", len(answer.Value.Marks)-i))
+			break
+		}
+		fmt.Fprintf(&text, " %s", v.text("The ends of %d partitions of %s are noted.", mark.Partitions, mark.Topic))
+	}
+	for i, topic := range answer.Value.Unmarked {
+		if i == marksShown {
+			fmt.Fprintf(&text, " %s", v.text("And more topics: %d.", len(answer.Value.Unmarked)-i))
+			break
+		}
+		fmt.Fprintf(&text, " %s", v.text("No end of %s could be noted (%s), so the time of writing decides there.", topic.Topic, short(200, topic.Reason)))
+	}
+	return v.done(path, text.String())
+}
+
+// groupRefused shows the page with the form as it was sent and the reason.
+func (v *visit) groupRefused(err error) (*answer, error) {
+	var form errForm
+	if errors.As(err, &form) {
+		return v.groupAgain(string(form), http.StatusBadRequest)
+	}
+	var refused *client.APIError
+	if !errors.As(err, &refused) || refused.Status == http.StatusUnauthorized {
+		return nil, err
+	}
+	return v.groupAgain(v.explain(err), refused.Status)
+}
+
+func (v *visit) groupAgain(problem string, status int) (*answer, error) {
+	page, err := v.groupPage(v.PostForm)
+	if err != nil {
+		return nil, err
+	}
+	v.flash = &flash{Kind: "refused", Text: problem}
+	page.status = status
+	return page, nil
+}
+
+// changedMeanwhile says who was quicker, as far as it is known.
+func (v *visit) changedMeanwhile(now client.Group) string {
+	parts := []string{v.text("Nothing was changed: the cause has changed since you opened the page.")}
+	if reason := v.reasonOfState(now.StateReason); reason != "" {
+		parts = append(parts, reason)
+	} else if history, _ := v.historyOf(v.Context(), now); len(history) > 0 {
+		last := history[0]
+		parts = append(parts, v.text("%s at %s UTC: %s.", last.By, last.At.UTC().Format("15:04:05"), strings.Join(last.What, ", ")))
+	}
+	parts = append(parts, v.text("This page is new now: send the form again if you still want to."))
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,130 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"dlqmanager/client"
+)
+
+// decision is an operation of the audit on a cause.
+type decision struct {
+	At time.Time
+	By string
+	// State is the state that it has set, empty if it has set none.
+	State string
+	// What are sentences about the change, and Reason the note of whoever made it.
+	What   []string
+	Reason string
+}
+
+// historyOf reads the newest decisions about a cause; if it cannot, it says why.
+func (v *visit) historyOf(ctx context.Context, g client.Group) (decisions []decision, missing string) {
+	if !v.may("GET", "/api/v1/audit") {
+		return nil, v.text("You may not read the audit, so who has decided what is not shown.")
+	}
+	done, size := client.OperationOutcome("done"), int64(20)
+	answer, err := v.api.ListOperations(ctx, &client.ListOperationsParams{TargetID: &g.ID, Outcome: &done, PageSize: &size})
+	if err != nil {
+		return nil, v.explain(err)
+	}
+	for _, operation := range answer.Value.Operations {
+		decisions = append(decisions, v.decisionOf(operation))
+	}
+	return decisions, ""
+}
+
+func (v *visit) decisionOf(operation client.Operation) decision {
+	d := decision{At: operation.At, By: operation.Subject, Reason: valueOf(operation.Reason)}
+	var detail struct {
+		State               string
+		Owner, Ticket, Note *string
+	}
+	if err := json.Unmarshal(operation.Detail, &detail); err != nil {
+		return d // another version of the server writes other details
+	}
+	d.State = detail.State
+	if d.State != "" {
+		d.What = append(d.What, v.wordOfState(d.State))
+	}
+	changes := []struct {
+		value        *string
+		set, removed string
+	}{
+		{detail.Owner, v.text("Owner: %s", short(200, valueOf(detail.Owner))), v.text("Owner removed")},
+		{detail.Ticket, v.text("Ticket: %s", short(200, valueOf(detail.Ticket))), v.text("Ticket removed")},
+		{detail.Note, v.text("Note: %s", short(200, valueOf(detail.Note))), v.text("Note removed")},
+	}
+	for _, change := range changes {
+		switch {
+		case change.value == nil:
+		case *change.value == "":
+			d.What = append(d.What, change.removed)
+		default:
+			d.What = append(d.What, change.set)
+		}
+	}
+	return d
+}
+
+// tried is a job that names a cause.
+type tried struct {
+	client.JobSummary
+
+	StartedAt time.Time `json:"started_at"`
+	Retried   *int64    `json:"retried"`
+	CameBack  *int64    `json:"came_back"`
+	Filters   struct {
+		Group *string `json:"group"`
+	} `json:"filters"`
+}
+
+// topicsOfJobs bounds the topics of a cause whose jobs are read, and jobsOfTopic the jobs of each.
+const (
+	topicsOfJobs = 5
+	jobsOfTopic  = 50
+)
+
+// jobsOf reads the newest jobs of the topics of a cause. The API has no filter for it, so other is how many of them do
+// not name the cause: they may have sent messages of it too.
+func (v *visit) jobsOf(ctx context.Context, g client.Group) (jobs []tried, other int, missing string) {
+	size := int64(jobsOfTopic)
+	seen := map[string]bool{}
+	for i, topic := range g.Topics {
+		if i == topicsOfJobs {
+			break
+		}
+		for _, name := range []string{topic.DlqTopic, topic.OriginalTopic} {
+			if name == "" || seen[name] {
+				continue
+			}
+			seen[name] = true
+			answer, err := v.api.ListJobs(ctx, &client.ListJobsParams{Topic: &name, PageSize: &size})
+			if err != nil {
+				return nil, 0, v.explain(err)
+			}
+			for _, job := range answer.Value.Jobs {
+				one, err := triedOf(job)
+				if err != nil {
+					return nil, 0, v.explain(err)
+				}
+				if valueOf(one.Filters.Group) == g.ID {
+					jobs = append(jobs, one)
+				} else {
+					other++
+				}
+			}
+		}
+	}
+	return jobs, other, ""
+}
+
+func triedOf(job client.Job) (tried, error) {
+	var one tried
+	content, err := job.MarshalJSON()
+	if err == nil {
+		err = json.Unmarshal(content, &one)
+	}
+	return one, err
+}

@@ -1,0 +1,75 @@
+package console
+
+import (
+	"context"
+
+	"dlqmanager/client"
+)
+
+// groupsData is the list of causes.
+type groupsData struct {
+	// Topic, State and Sort are the parameters of the page.
+	Topic, State, Sort string
+	Groups             []client.Group
+	// Topics are proposals for the filter.
+	Topics      []client.Topics_Topics
+	First, Next string
+}
+
+// groupStates and groupSorts are the choices of the list; the empty one is the API's default.
+var (
+	groupStates = []string{"", "open", "held", "fixed"}
+	groupSorts  = []string{"", "last_seen", "pending"}
+)
+
+// States are the chips of the list.
+func (groupsData) States() []string { return groupStates }
+
+// Sorts are the orders of the list.
+func (groupsData) Sorts() []string { return groupSorts }
+
+// IsFiltered tells whether the list leaves out causes.
+func (d groupsData) IsFiltered() bool { return d.Topic != "" || d.State != "" }
+
+func (v *visit) groups() (*answer, error) {
+	query := v.URL.Query()
+	data := groupsData{Topic: query.Get("topic"), State: query.Get("state"), Sort: query.Get("sort")}
+	params := &client.ListGroupsParams{
+		Topic: v.query("topic"), State: (*client.GroupState)(v.query("state")), Sort: (*client.ListGroupsParamsSort)(v.query("sort")), Cursor: v.query("cursor"),
+	}
+	var page client.GroupList
+	err := v.together(func(ctx context.Context) error {
+		answer, err := v.api.ListGroups(ctx, params)
+		if err == nil {
+			page = answer.Value
+		}
+		return err
+	}, func(ctx context.Context) error {
+		if v.Header.Get(regionHeader) != "" || !v.may("GET", "/api/v1/dlq") {
+			return nil
+		}
+		answer, err := v.api.ListTopics(ctx, nil)
+		if err == nil {
+			data.Topics = answer.Value.Topics
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	data.Groups = page.Groups
+	address := func(cursor string) (string, error) {
+		return link(v.console.options.Base, "/groups", []string{"state", data.State, "sort", data.Sort, "topic", data.Topic, "cursor", cursor})
+	}
+	if params.Cursor != nil {
+		if data.First, err = address(""); err != nil {
+			return nil, err
+		}
+	}
+	if page.Pagination.NextCursor != nil {
+		if data.Next, err = address(*page.Pagination.NextCursor); err != nil {
+			return nil, err
+		}
+	}
+	return show("groups", v.text("Causes"), data)
+}
