@@ -20,7 +20,7 @@ type groupData struct {
 	// Total is the number of its messages of all statuses.
 	Total int64
 	Pulse pulse
-	// Range is the time of the chart: hour, day, month, or empty for what fits the age of the cause.
+	// Range is the time of the chart, one of groupRanges.
 	Range string
 	Chart *chart
 	// ChartMissing, SampleMissing, HistoryMissing and JobsMissing say why a part of the page cannot be shown.
@@ -34,6 +34,8 @@ type groupData struct {
 	Jobs        []tried
 	// OtherJobs are jobs of its topics whose filters do not name the cause.
 	OtherJobs int
+	// HoldCount and HoldRate are conditions of a hold, 0 if there are none.
+	HoldCount, HoldRate int64
 	// TicketLink is the ticket if it is an address that may be followed.
 	TicketLink string
 	// Seen is what the forms of the page were filled from.
@@ -82,7 +84,10 @@ func (v *visit) groupPage(form url.Values) (*answer, error) {
 	g := answer.Value
 	data := groupData{
 		Group: g, Total: g.Counts.PENDING + g.Counts.RETRYING + g.Counts.RESOLVED + g.Counts.DEAD, Pulse: pulseOf(g.LastSeen, time.Now()),
-		Range: v.URL.Query().Get("range"), Seen: seenOf(g), Form: form, StateReason: v.reasonOfState(g.StateReason),
+		Range: rangeOf(v.URL.Query().Get("range"), g), Seen: seenOf(g), Form: form, StateReason: v.reasonOfState(g.StateReason),
+	}
+	if g.Hold != nil {
+		data.HoldCount, data.HoldRate = numberOf(g.Hold.Count), numberOf(g.Hold.Rate)
 	}
 	if g.Ticket != nil && isWebAddress(*g.Ticket) {
 		data.TicketLink = *g.Ticket
@@ -111,6 +116,14 @@ func (v *visit) groupPage(form url.Values) (*answer, error) {
 		data.Chart = v.arrivalsChart(arrivals, marksOf(v, g, data.History))
 	}
 	return show("group", short(80, g.Title), data)
+}
+
+// numberOf returns an optional number, 0 for null.
+func numberOf(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
 }
 
 // pulse tells whether a cause still arrives.

@@ -9,7 +9,19 @@ import (
 )
 
 // groupRanges are the times of the chart.
-var groupRanges = []string{"hour", "day", "month"}
+var groupRanges = []string{"hour", "hours", "day", "month"}
+
+// rangeOf is the time of the chart: the one that was asked for, else what fits the age of the cause.
+func rangeOf(asked string, g client.Group) string {
+	switch {
+	case slices.Contains(groupRanges, asked):
+		return asked
+	case time.Since(g.FirstSeen) < 3*time.Hour: // hours would be two or three columns
+		return "hours"
+	default:
+		return "day"
+	}
+}
 
 // Ranges are the times of the chart.
 func (groupData) Ranges() []string { return groupRanges }
@@ -18,13 +30,13 @@ func (groupData) Ranges() []string { return groupRanges }
 func (v *visit) arrivalsOf(ctx context.Context, g client.Group, span string) (series *client.SeriesList, missing string) {
 	now := time.Now()
 	step, from := client.SeriesListStep("hour"), now.Add(-24*time.Hour)
-	switch {
-	case span == "hour":
+	switch span {
+	case "hour":
 		step, from = "minute", now.Add(-time.Hour)
-	case span == "month":
-		from = now.Add(-31 * 24 * time.Hour)
-	case span == "" && now.Sub(g.FirstSeen) < 3*time.Hour: // hours would be two or three columns
+	case "hours":
 		step, from = "minute", now.Add(-3*time.Hour)
+	case "month":
+		from = now.Add(-31 * 24 * time.Hour)
 	}
 	answer, err := v.api.ListSeries(ctx, &client.ListSeriesParams{Group: &g.ID, Step: (*client.ListSeriesParamsStep)(&step), From: &from})
 	if err != nil {

@@ -101,7 +101,7 @@ func (s *sample) Own() []string {
 	var own []string
 	seen := map[string]bool{}
 	for _, one := range s.Stack {
-		text := strings.TrimSpace(one.Text)
+		text := strings.TrimPrefix(strings.TrimSpace(one.Text), "at ")
 		if one.IsOwn && !seen[text] {
 			seen[text] = true
 			own = append(own, text)

@@ -23,7 +23,7 @@ var groupTexts = texts{
 
 	// The state now.
 	"One cause of dead letters: since when, how many, and what can be done about it.": "デッドレターの原因の 1 つです。いつから、何件あり、何ができるかを示します。",
-	"until": "期限:", "or after so many more:": "または追加の件数:", "or at so many in an hour:": "または 1 時間あたりの件数:", "since": "開始:",
+	"Alerts are quiet until the first of these:":                                      "次のいずれかまでアラートは止まります:", "%d more messages": "さらに %d 件の到着", "%d messages in an hour": "1 時間に %d 件の到着", "since": "開始:",
 	"It is open again.": "再び未対応になりました。", "The message that came back": "再発したメッセージ",
 	"Still arriving.": "まだ到着しています。", "Nothing new for some minutes.": "数分間、新しい到着はありません。", "It may be over.": "収まった可能性があります。",
 	"Nothing new for more than an hour.":                                       "1 時間以上、新しい到着はありません。",
@@ -38,9 +38,9 @@ var groupTexts = texts{
 	// Actions.
 	"What can be done": "できること",
 	"You may look, but not decide about this cause: that needs the permission dlq:group:update on all its topics. Ask an administrator of the manager.": "閲覧はできますが、この原因の判断はできません。すべてのトピックに対する権限 dlq:group:update が必要です。管理者に依頼してください。",
-	"Hold": "保留にする", "Hold it longer": "保留を延長する", "Hold this cause": "この原因を保留にする",
+	"Hold": "保留にする", "Change the hold": "保留を変更する", "Hold this cause": "この原因を保留にする",
 	"For a cause that is known and waits for a fix. Its alerts are quiet until the first of these conditions is met. Its messages stay, and new ones are stored as before.": "修正を待つ既知の原因に使います。最初に満たされた条件までアラートが止まります。メッセージは残り、新しいものもこれまでどおり保存されます。",
-	"For how long": "期間", "1 hour": "1 時間", "4 hours": "4 時間", "8 hours": "8 時間", "1 day": "1 日", "3 days": "3 日", "1 week": "1 週間", "30 days": "30 日", "31 days": "31 日",
+	"For how long": "期間", "1 hour": "1 時間", "3 hours": "3 時間", "4 hours": "4 時間", "8 hours": "8 時間", "1 day": "1 日", "3 days": "3 日", "1 week": "1 週間", "30 days": "30 日", "31 days": "31 日",
 	"No time, only the conditions below": "期間なし（下の条件のみ）", "Other conditions, owner and reason": "その他の条件、担当者、理由",
 	"Until (UTC), in place of the duration": "期限（UTC、期間の代わり）", "Or until so many more have arrived": "または、さらにこの件数が到着するまで", "Or until so many arrive in an hour": "または、1 時間にこの件数が到着するまで",
 	"Reason, for the audit": "理由（監査に記録）", "Open again": "未対応に戻す", "Open this cause again": "この原因を未対応に戻す",
@@ -99,6 +99,7 @@ var groupTexts = texts{
 }
 
 var groupPlurals = plurals{
+	"%d more messages": "%d more message", "%d messages in an hour": "%d message in an hour",
 	"and %d more lines":                          "and %d more line",
 	"The ends of %d partitions of %s are noted.": "The end of %d partition of %s is noted.",
 	"%d other jobs of its topics may have sent messages of it too: their filters do not name a cause.": "%d other job of its topics may have sent messages of it too: its filters do not name a cause.",

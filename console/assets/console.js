@@ -186,7 +186,10 @@ document.addEventListener("keydown", (event) => {
   if (Date.now() - went < 1500) {
     went = 0;
     const link = document.querySelector(`[data-go="${CSS.escape(key)}"]`);
-    if (link) { event.preventDefault(); link.click(); }
+    if (!link) return;
+    event.preventDefault();
+    link.click();
+    if (link.matches("summary")) link.parentElement.querySelector("select, input:not([type=hidden])")?.focus();
     return;
   }
   if (key === "g") went = Date.now();
