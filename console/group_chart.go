@@ -67,7 +67,8 @@ func (v *visit) arrivalsChart(arrivals *client.SeriesList, marks []mark) *chart 
 	if len(lines) == 0 {
 		lines = append(lines, line{Points: make([]int64, (count+wide-1)/wide)})
 	}
-	c := &chart{ID: "arrivals", Title: v.text("Arrivals over time"), Step: step * time.Duration(wide), Series: stacked(lines, 5, v.text("Other topics")), Marks: marks}
+	c := &chart{ID: "arrivals", Title: v.text("Arrivals over time"), Step: step * time.Duration(wide), Marks: marks}
+	c.Series = stacked(lines, 5, v.text("Other topics"))
 	c.From = arrivals.To.Add(-c.Step * time.Duration(c.steps()))
 	return c
 }

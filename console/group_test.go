@@ -126,7 +126,9 @@ func TestAPartThatCannotBeReadDoesNotHideTheRest(t *testing.T) {
 	delete(api, "GET /api/v1/dlq/messages/"+sampleID)
 	answer := open(t, api).get(groupPath)
 	require.Equal(t, http.StatusOK, answer.Code)
-	for _, text := range []string{"away: GET /api/v1/series", "away: GET /api/v1/jobs", "away: GET /api/v1/audit", "The sample was archived or deleted a moment ago.", "1,140"} {
+	for _, text := range []string{
+		"away: GET /api/v1/series", "away: GET /api/v1/jobs", "away: GET /api/v1/audit", "The sample was archived or deleted a moment ago.", "1,140",
+	} {
 		require.Contains(t, answer.text, text)
 	}
 }

@@ -5,7 +5,7 @@ var groupTexts = texts{
 	// The list.
 	"Dead letters that failed for the same reason, as one row. A cause has the same class, place in your code and message.": "同じ理由で失敗したデッドレターを 1 行にまとめています。同じ原因とは、クラス、コードの場所、メッセージが同じものです。",
 	"With messages": "メッセージあり", "Order": "並び順", "Last seen": "最終発生", "Most PENDING": "PENDING の多い順", "Newest": "新しい順", "Show": "表示", "Show all": "すべて表示",
-	"State": "状態", "Cause": "原因", "Last hour": "直近 1 時間", "First seen": "初回発生", "owner": "担当", "came back after the fix": "修正後に再発",
+	"State": "状態", "Cause": "原因", "Last hour": "直近 1 時間", "First seen": "初回発生", "owner": "担当", "until": "期限:", "came back after the fix": "修正後に再発",
 	"This page is empty now.": "このページには項目がなくなりました。", "No cause is like that.": "条件に合う原因はありません。",
 	"No dead letters, so no causes.":                                       "デッドレターがないため、原因もありません。",
 	"Unknown: the cause also has messages in topics that you may not see.": "不明です。閲覧できないトピックにもこの原因のメッセージがあります。",
