@@ -5,7 +5,7 @@ var groupTexts = texts{
 	// The list.
 	"Dead letters that failed for the same reason, as one row. A cause has the same class, place in your code and message.": "同じ理由で失敗したデッドレターを 1 行にまとめています。同じ原因とは、クラス、コードの場所、メッセージが同じものです。",
 	"With messages": "メッセージあり", "Order": "並び順", "Last seen": "最終発生", "Most PENDING": "PENDING の多い順", "Newest": "新しい順", "Show": "表示", "Show all": "すべて表示",
-	"State": "状態", "Cause": "原因", "Last hour": "直近 1 時間", "First seen": "初回発生", "owner": "担当", "until": "期限:", "came back after the fix": "修正後に再発",
+	"State": "状態", "First seen": "初回発生", "owner": "担当", "until": "期限:",
 	"This page is empty now.": "このページには項目がなくなりました。", "No cause is like that.": "条件に合う原因はありません。",
 	"No dead letters, so no causes.":                                       "デッドレターがないため、原因もありません。",
 	"Unknown: the cause also has messages in topics that you may not see.": "不明です。閲覧できないトピックにもこの原因のメッセージがあります。",
@@ -40,7 +40,7 @@ var groupTexts = texts{
 	"You may look, but not decide about this cause: that needs the permission dlq:group:update on all its topics. Ask an administrator of the manager.": "閲覧はできますが、この原因の判断はできません。すべてのトピックに対する権限 dlq:group:update が必要です。管理者に依頼してください。",
 	"Hold": "保留にする", "Change the hold": "保留を変更する", "Hold this cause": "この原因を保留にする",
 	"For a cause that is known and waits for a fix. Its alerts are quiet until the first of these conditions is met. Its messages stay, and new ones are stored as before.": "修正を待つ既知の原因に使います。最初に満たされた条件までアラートが止まります。メッセージは残り、新しいものもこれまでどおり保存されます。",
-	"For how long": "期間", "1 hour": "1 時間", "3 hours": "3 時間", "4 hours": "4 時間", "8 hours": "8 時間", "1 day": "1 日", "3 days": "3 日", "1 week": "1 週間", "30 days": "30 日", "31 days": "31 日",
+	"For how long": "期間", "1 hour": "1 時間", "3 hours": "3 時間", "4 hours": "4 時間", "8 hours": "8 時間", "1 day": "1 日", "3 days": "3 日", "1 week": "1 週間", "31 days": "31 日",
 	"No time, only the conditions below": "期間なし（下の条件のみ）", "Other conditions, owner and reason": "その他の条件、担当者、理由",
 	"Until (UTC), in place of the duration": "期限（UTC、期間の代わり）", "Or until so many more have arrived": "または、さらにこの件数が到着するまで", "Or until so many arrive in an hour": "または、1 時間にこの件数が到着するまで",
 	"Reason, for the audit": "理由（監査に記録）", "Open again": "未対応に戻す", "Open this cause again": "この原因を未対応に戻す",
@@ -66,7 +66,7 @@ var groupTexts = texts{
 	"The sample was archived or deleted a moment ago.":                       "サンプルは直前にアーカイブまたは削除されました。",
 
 	// What happened.
-	"Arrivals": "到着", "Arrivals over time": "到着数の推移", "Other topics": "その他のトピック", "Held": "保留", "Marked as fixed": "修正済みの記録", "Opened again": "未対応に戻す",
+	"Arrivals over time": "到着数の推移", "Other topics": "その他のトピック", "Held": "保留", "Marked as fixed": "修正済みの記録", "Opened again": "未対応に戻す",
 	"Came back after the fix": "修正後に再発", "What was decided": "これまでの判断", "Nobody has decided anything about it yet.": "この原因については、まだ誰も判断していません。",
 	"You may not read the audit, so who has decided what is not shown.": "監査を閲覧する権限がないため、誰が何を判断したかは表示されません。",
 	"Owner: %s": "担当者: %s", "Owner removed": "担当者を削除", "Ticket: %s": "チケット: %s", "Ticket removed": "チケットを削除", "Note: %s": "メモ: %s", "Note removed": "メモを削除",
@@ -75,7 +75,7 @@ var groupTexts = texts{
 	"%d other jobs of its topics may have sent messages of it too: their filters do not name a cause.": "原因を指定していないほかの %d 件のジョブも、この原因のメッセージを送信した可能性があります。",
 
 	// What it is.
-	"Original topic": "元のトピック", "No message is stored any more.": "保存されているメッセージはもうありません。", "Why these messages are one cause": "同じ原因とした理由",
+	"No message is stored any more.": "保存されているメッセージはもうありません。", "Why these messages are one cause": "同じ原因とした理由",
 	"They failed in the same place of your code with the same class of error.":                           "コードの同じ場所で、同じクラスのエラーにより失敗しました。",
 	"They failed in the same place of your code, with the same class of error and the same message.":     "コードの同じ場所で、同じクラスと同じメッセージのエラーにより失敗しました。",
 	"No stack names a place in your code, so the message decides, without its numbers, names and times.": "スタックからコードの場所が分からないため、数値、名前、時刻を除いたメッセージで判断しています。",
