@@ -18,10 +18,10 @@ var holdTimes = []string{"1h", "4h", "8h", "24h", "72h", "168h", "720h", ""}
 // HoldTimes are the choices of a hold's time.
 func (groupData) HoldTimes() []string { return holdTimes }
 
-// errForm is a form that says what cannot be. Its text is for people.
-type errForm string
+// formError says what is wrong with a form, for people.
+type formError string
 
-func (e errForm) Error() string { return string(e) }
+func (e formError) Error() string { return string(e) }
 
 // changeGroup does what a form of the page asks for, if nobody else has decided about the cause since the page was read.
 func (v *visit) changeGroup() (*answer, error) {
@@ -71,7 +71,7 @@ func (v *visit) groupChange(before client.Group) (change *client.GroupChange, te
 		}
 		return change, v.text("Saved."), nil
 	default:
-		return nil, "", errForm(v.text("The form does not say what to do."))
+		return nil, "", formError(v.text("The form does not say what to do."))
 	}
 }
 
@@ -90,13 +90,13 @@ func (v *visit) holdConditions(now time.Time) (*client.GroupChange_Until, error)
 	if text := v.field("at"); text != nil {
 		at, err := time.Parse("2006-01-02T15:04", (*text)[:min(len(*text), 16)])
 		if err != nil {
-			return nil, errForm(v.text("This is no time: %s", short(40, *text)))
+			return nil, formError(v.text("This is no time: %s", short(40, *text)))
 		}
 		until.At = &at
 	} else if text := v.field("for"); text != nil {
 		after, err := time.ParseDuration(*text)
 		if err != nil {
-			return nil, errForm(v.text("This is no time: %s", short(40, *text)))
+			return nil, formError(v.text("This is no time: %s", short(40, *text)))
 		}
 		at := now.Add(after).UTC().Truncate(time.Second)
 		until.At = &at
@@ -108,12 +108,12 @@ func (v *visit) holdConditions(now time.Time) (*client.GroupChange_Until, error)
 		}
 		number, err := strconv.ParseInt(strings.TrimSpace(*text), 10, 64)
 		if err != nil || number < 1 {
-			return nil, errForm(v.text("This is no number above 0: %s", short(40, *text)))
+			return nil, formError(v.text("This is no number above 0: %s", short(40, *text)))
 		}
 		*to = &number
 	}
 	if until.At == nil && until.Count == nil && until.Rate == nil {
-		return nil, errForm(v.text("A hold needs an end: a time, a number of messages, or both. Otherwise nobody would hear of the cause again."))
+		return nil, formError(v.text("A hold needs an end: a time, a number of messages, or both. Otherwise nobody would hear of the cause again."))
 	}
 	return until, nil
 }
@@ -148,7 +148,7 @@ func (v *visit) fixGroup(id, path string) (*answer, error) {
 
 // groupRefused shows the page with the form as it was sent and the reason.
 func (v *visit) groupRefused(err error) (*answer, error) {
-	var form errForm
+	var form formError
 	if errors.As(err, &form) {
 		return v.groupAgain(string(form), http.StatusBadRequest)
 	}

@@ -38,8 +38,10 @@ func (v *visit) historyOf(ctx context.Context, g client.Group) (decisions []deci
 func (v *visit) decisionOf(operation client.Operation) decision {
 	d := decision{At: operation.At, By: operation.Subject, Reason: valueOf(operation.Reason)}
 	var detail struct {
-		State               string
-		Owner, Ticket, Note *string
+		State  string  `json:"state"`
+		Owner  *string `json:"owner"`
+		Ticket *string `json:"ticket"`
+		Note   *string `json:"note"`
 	}
 	if err := json.Unmarshal(operation.Detail, &detail); err != nil {
 		return d // another version of the server writes other details

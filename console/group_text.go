@@ -71,6 +71,7 @@ var groupTexts = texts{
 	"You may not read the audit, so who has decided what is not shown.": "監査を閲覧する権限がないため、誰が何を判断したかは表示されません。",
 	"Owner: %s": "担当者: %s", "Owner removed": "担当者を削除", "Ticket: %s": "チケット: %s", "Ticket removed": "チケットを削除", "Note: %s": "メモ: %s", "Note removed": "メモを削除",
 	"What was tried": "これまでの対応", "Job": "ジョブ", "Began": "開始", "Matched": "対象", "Sent": "送信", "Came back": "再発",
+	"Sent messages were acknowledged by Kafka. Those that came back have failed again; more may follow.": "送信は Kafka が受け取りを確認した件数です。再発は再び失敗した件数で、今後増える可能性があります。",
 	"No job of its topics names this cause.":                                                           "この原因を指定したジョブは、トピックの最近のジョブにはありません。",
 	"%d other jobs of its topics may have sent messages of it too: their filters do not name a cause.": "原因を指定していないほかの %d 件のジョブも、この原因のメッセージを送信した可能性があります。",
 
