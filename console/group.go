@@ -112,6 +112,9 @@ func (v *visit) groupPage(form url.Values) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if data.StateReason != "" && data.HistoryMissing == "" {
+		data.History = slices.Insert(data.History, 0, decision{At: g.StateAt, By: v.text("by itself"), What: []string{v.text("Opened again"), data.StateReason}})
+	}
 	if arrivals != nil {
 		data.Chart = v.arrivalsChart(arrivals, marksOf(v, g, data.History))
 	}
@@ -150,9 +153,10 @@ func pulseOf(last *time.Time, now time.Time) pulse {
 	}
 }
 
-// seenOf names what people have decided about a cause, so that a form notices when another person was quicker.
+// seenOf names what was decided about a cause, so that a form notices when another person was quicker. The conditions of a hold
+// are not in it: their rest changes with each arrival, and whoever changes them changes the time of the state.
 func seenOf(g client.Group) string {
-	content, err := json.Marshal([]any{g.State, g.StateAt, g.Hold, g.Owner, g.Ticket, g.Note})
+	content, err := json.Marshal([]any{g.State, g.StateAt, g.Owner, g.Ticket, g.Note})
 	if err != nil {
 		return ""
 	}

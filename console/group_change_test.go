@@ -61,6 +61,16 @@ func TestTheSecondOfTwoPeopleIsToldWhoWasQuicker(t *testing.T) {
 	require.NotEqual(t, seen, seenIn(t, answer), "whoever sends the form again means the new state")
 }
 
+func TestAnArrivalDoesNotStopAForm(t *testing.T) {
+	t.Parallel()
+	held := func(rest int64) client.Group {
+		return aGroup(func(g *client.Group) {
+			g.State, g.Hold, g.Arrived = "held", &client.Group_Hold{Count: &rest}, ptr(1000-rest)
+		})
+	}
+	require.Equal(t, seenOf(held(9)), seenOf(held(8)))
+}
+
 func TestAFixSaysWhichTopicsHaveNoMark(t *testing.T) {
 	t.Parallel()
 	b := open(t, groupAPI(aGroup()))

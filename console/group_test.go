@@ -159,6 +159,7 @@ func TestARegressionIsSaidFirst(t *testing.T) {
 	require.Contains(t, text, "A record that was written after the fix has failed in the same way.")
 	require.Contains(t, text, "The message that came back")
 	require.Contains(t, text, "Came back after the fix", "as a mark of the chart")
+	require.Contains(t, text, "<bdi>by itself</bdi>", "nobody has decided it")
 }
 
 func TestAWatcherMayLookButNotDecide(t *testing.T) {

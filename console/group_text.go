@@ -21,6 +21,8 @@ var groupTexts = texts{
 	"Messages that are not retried unless somebody revives them.":                                                     "復活させない限り再送されないメッセージです。",
 	"Messages that arrived in about the last hour. Archived and deleted messages stay counted here.":                  "およそ直近 1 時間に到着したメッセージです。アーカイブや削除をしたものも含みます。",
 
+	"Unknown, or there is none. Some numbers are unknown to whoever may not see all topics of the cause.": "不明、または該当なしです。原因のすべてのトピックを閲覧できない場合、一部の数値は不明になります。",
+
 	// The state now.
 	"One cause of dead letters: since when, how many, and what can be done about it.": "デッドレターの原因の 1 つです。いつから、何件あり、何ができるかを示します。",
 	"Alerts are quiet until the first of these:":                                      "次のいずれかまでアラートは止まります:", "%d more messages": "さらに %d 件の到着", "%d messages in an hour": "1 時間に %d 件の到着", "since": "開始:",
@@ -44,8 +46,8 @@ var groupTexts = texts{
 	"No time, only the conditions below": "期間なし（下の条件のみ）", "Other conditions, owner and reason": "その他の条件、担当者、理由",
 	"Until (UTC), in place of the duration": "期限（UTC、期間の代わり）", "Or until so many more have arrived": "または、さらにこの件数が到着するまで", "Or until so many arrive in an hour": "または、1 時間にこの件数が到着するまで",
 	"Reason, for the audit": "理由（監査に記録）", "Open again": "未対応に戻す", "Open this cause again": "この原因を未対応に戻す",
-	"The conditions of the hold are forgotten, and alerts tell of the cause again.":               "保留の条件は破棄され、アラートが再び通知されます。",
-	"The fix is forgotten with the noted ends of the topics, and alerts tell of the cause again.": "修正の記録とトピックの終端の記録は破棄され、アラートが再び通知されます。",
+	"The conditions of the hold are forgotten.": "保留の条件は破棄されます。", "Alerts tell of the cause again.": "アラートが再び通知されます。",
+	"The fix is forgotten with the noted ends of the topics.": "修正の記録とトピックの終端の記録は破棄されます。",
 	"Mark as fixed": "修正済みにする", "Which release fixes it": "修正したリリース",
 	"For when the fixed consumer runs. The ends of the original topics are noted now. A record beyond them that fails in the same way opens the cause again; earlier ones do not. Nothing is sent: send the messages back afterwards.": "修正したコンシューマーが動いてから使います。元のトピックの終端を今記録します。それより後のレコードが同じように失敗すると、原因は再び未対応になります。それより前のレコードでは変わりません。何も送信されないため、再送は後で行ってください。",
 	"Owner, ticket, note": "担当者、チケット、メモ", "For the others who see this cause. An empty field removes what was there.": "この原因を見るほかの人のための情報です。空にすると、以前の内容は削除されます。",
@@ -66,7 +68,7 @@ var groupTexts = texts{
 	"The sample was archived or deleted a moment ago.":                       "サンプルは直前にアーカイブまたは削除されました。",
 
 	// What happened.
-	"Arrivals over time": "到着数の推移", "Other topics": "その他のトピック", "Held": "保留", "Marked as fixed": "修正済みの記録", "Opened again": "未対応に戻す",
+	"Arrivals over time": "到着数の推移", "Other topics": "その他のトピック", "Held": "保留", "Marked as fixed": "修正済みの記録", "Opened again": "未対応に戻す", "by itself": "自動",
 	"Came back after the fix": "修正後に再発", "What was decided": "これまでの判断", "Nobody has decided anything about it yet.": "この原因については、まだ誰も判断していません。",
 	"You may not read the audit, so who has decided what is not shown.": "監査を閲覧する権限がないため、誰が何を判断したかは表示されません。",
 	"Owner: %s": "担当者: %s", "Owner removed": "担当者を削除", "Ticket: %s": "チケット: %s", "Ticket removed": "チケットを削除", "Note: %s": "メモ: %s", "Note removed": "メモを削除",
