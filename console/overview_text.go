@@ -22,6 +22,11 @@ var overviewTexts = texts{
 	"Cause": "原因", "Last hour": "直近 1 時間", "Since": "発生", "came back after its fix": "修正後に再発", "No open cause.": "未対応の原因はありません。",
 	"ingest held": "取り込み停止", "lost records": "失われたレコードあり",
 
+	"What the states mean": "ステータスの意味", "Waits: for a retry that you start, or for your decision.": "再送の開始、または判断を待っています。",
+	"Is being sent back by a retry or a job.":                                                 "再送またはジョブが送信中です。",
+	"Has no retries left or was marked dead. It is not sent back unless somebody revives it.": "再送の回数を使い切ったか、DEAD にされました。復帰させるまで送信しません。",
+	"Was delivered to its target. Whether a consumer got past it, the message itself says.":   "宛先に送達しました。コンシューマーが処理を通過したかは、メッセージのページに表示します。",
+
 	// An empty installation.
 	"The first dead letter is here.": "最初のデッドレターが届きました。", "Show the overview": "概要を表示",
 	"This page fills as soon as the first one is stored. There are three ways for it to come in:": "最初の 1 件が保存されると、このページに表示されます。取り込む方法は 3 つあります。",
