@@ -149,6 +149,17 @@ func TestStrangersTextsOfATopicStayText(t *testing.T) {
 	require.Contains(t, b.get("/topics/orders.dlq").text, "9007199254740993", "exact")
 }
 
+func TestFiltersThatTheAPIRefusesCanBeRemoved(t *testing.T) {
+	t.Parallel()
+	api := shop()
+	api["GET /api/v1/dlq/orders.dlq"] = apiError{http.StatusBadRequest, "ERR_DLQ_INVALID", "origin_offset must be a number"}
+	page := open(t, api).get("/topics/orders.dlq?origin_offset=x")
+	require.Equal(t, http.StatusBadRequest, page.Code)
+	require.Contains(t, page.text, "origin_offset must be a number")
+	require.Contains(t, page.text, `href="/topics/orders.dlq" aria-label="Remove this filter: offset in the original topic is “x”"`)
+	require.NotContains(t, page.text, "/plans/new")
+}
+
 func TestATopicWithoutMessagesIsAPage(t *testing.T) {
 	t.Parallel()
 	api := shop()

@@ -1,0 +1,88 @@
+package console
+
+import (
+	"strings"
+	"time"
+)
+
+// words says a filter in the language of the page.
+func (f filter) words(l locale) string {
+	text := f.baseWords(l)
+	if f.Not() {
+		return l.text("not: %s", text)
+	}
+	return text
+}
+
+func (f filter) baseWords(l locale) string {
+	base := f.base()
+	if name, ok := strings.CutPrefix(base, "header."); ok {
+		return l.text("header %s is “%s”", name, f.Value)
+	}
+	if path, ok := strings.CutPrefix(base, "payload."); ok {
+		return l.text("payload %s is “%s”", path, f.Value)
+	}
+	switch base {
+	case "ids":
+		return l.text("%d messages by their ids", strings.Count(f.Value, ",")+1)
+	case "error":
+		return l.text("error contains “%s”", f.Value)
+	case "created_from":
+		return l.text("stored from %s", shownTime(f.Value))
+	case "created_to":
+		return l.text("stored before %s", shownTime(f.Value))
+	case "suspicious":
+		if f.Value == "true" {
+			return l.text("suspicious headers")
+		}
+		return l.text("no suspicious headers")
+	case "status":
+		return l.text("status %s", strings.ReplaceAll(f.Value, ",", ", "))
+	case "verified":
+		switch f.Value {
+		case "yes":
+			return l.text("delivered and verified")
+		case "no":
+			return l.text("delivered and not verified")
+		}
+		return l.text("delivered, and nobody can say whether verified")
+	default:
+		return l.text("%s is “%s”", filterLabel(l, base), f.Value)
+	}
+}
+
+// filterLabel names the field of a filter.
+func filterLabel(l locale, base string) string {
+	switch base {
+	case "error":
+		return l.text("part of the error message")
+	case "class":
+		return l.text("error class")
+	case "key":
+		return l.text("record key")
+	case "consumer_group":
+		return l.text("consumer group")
+	case "group":
+		return l.text("cause (its id)")
+	case "trace_id":
+		return l.text("trace id")
+	case "correlation_id":
+		return l.text("correlation id")
+	case "origin_partition":
+		return l.text("partition of the original topic")
+	case "origin_offset":
+		return l.text("offset in the original topic")
+	case "ids":
+		return l.text("message ids, with commas")
+	}
+	return base
+}
+
+// shownTime writes the time of a parameter for people, in UTC.
+func shownTime(value string) string {
+	at, err := time.Parse(time.RFC3339Nano, value)
+	if err != nil {
+		return value
+	}
+	return at.UTC().Format("2006-01-02 15:04:05") + " UTC"
+}

@@ -1,0 +1,140 @@
+package console
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+
+	"dlqmanager/client"
+)
+
+// topicList are the messages of a topic with what selects them.
+type topicList struct {
+	Chips      []chip
+	IsFiltered bool
+	// Clear is this page without filters, Newest and Oldest are the two orders, and Here is the page with its filters.
+	Clear, Newest, Oldest, Here string
+	OldestFirst                 bool
+	// Keep are the parameters that the form which adds a filter keeps.
+	Keep   filters
+	Fields []field
+	Every  int
+
+	// Refused is why the API does not take the filters; then there is no list.
+	Refused     string
+	Messages    []messageRow
+	Count       string
+	Searched    *client.MessageList_Pagination_Searched
+	First, Next string
+	// Plans lead from all messages that match to a plan.
+	Plans []planLink
+}
+
+// chip is a filter in words, and the page without it.
+type chip struct {
+	Text, Without string
+	IsNot         bool
+}
+
+// field is a choice of the form that adds a filter.
+type field struct{ Value, Text string }
+
+// planLink leads to the plan of a change.
+type planLink struct{ Kind, Path, Text string }
+
+// messageRow is a message of the list.
+type messageRow struct {
+	client.ListedMessage
+
+	// Preview is the beginning of the payload.
+	Preview string
+}
+
+func (v *visit) messagesOf(ctx context.Context, topic string, selected filters) (*client.MessageList, error) {
+	size := int64(messagesPerPage)
+	params := client.ListMessagesParams{PageSize: &size, Cursor: v.query("cursor")}
+	if v.URL.Query().Get("sort") == "created_at" {
+		sort := client.ListMessagesParamsSortCreatedAt
+		params.Sort = &sort
+	}
+	list, err := v.api.ListMessages(ctx, topic, &params, selected.options()...)
+	if err != nil {
+		return nil, err
+	}
+	return &list.Value, nil
+}
+
+func (v *visit) topicList(topic string, selected filters, list *client.MessageList) topicList {
+	query := v.URL.Query()
+	sort, span := query.Get("sort"), query.Get("span")
+	data := topicList{
+		Clear: topicPath(topic, nil, sort, span), Here: topicPath(topic, selected, sort, span), Keep: selected, Fields: v.fields(), Every: listRefresh,
+		Newest: topicPath(topic, selected, "", span), Oldest: topicPath(topic, selected, "created_at", span), OldestFirst: sort == "created_at",
+		Plans: v.plansOf(topic, selected), IsFiltered: len(selected) > 0,
+	}
+	if data.OldestFirst {
+		data.Keep = append(slices.Clone(selected), filter{"sort", sort})
+	}
+	if span == "month" {
+		data.Keep = append(slices.Clone(data.Keep), filter{"span", span})
+	}
+	if selected.areSlow() {
+		data.Every = slowRefresh
+	}
+	for _, one := range selected {
+		if one.Name != "status" {
+			data.Chips = append(data.Chips, chip{Text: one.words(v.language), Without: topicPath(topic, selected.without(one), sort, span), IsNot: one.Not()})
+		}
+	}
+	if list == nil {
+		return data
+	}
+	for _, one := range list.Messages {
+		data.Messages = append(data.Messages, messageRow{one, preview(one)})
+	}
+	data.Count, data.Searched = v.matching(list), list.Pagination.Searched
+	if query.Get("cursor") != "" {
+		data.First = data.Here
+	}
+	if next := list.Pagination.NextCursor; next != nil {
+		data.Next = data.Here + "?cursor=" + url.QueryEscape(*next)
+		if strings.Contains(data.Here, "?") {
+			data.Next = data.Here + "&cursor=" + url.QueryEscape(*next)
+		}
+	}
+	return data
+}
+
+// matching says how many messages match. The list counts to a limit; a plan counts all of them.
+func (v *visit) matching(list *client.MessageList) string {
+	count := list.Pagination.TotalCount
+	switch {
+	case list.Pagination.TotalCountExact:
+		return v.text("%d messages match.", count)
+	case list.Pagination.Searched != nil:
+		return v.text("%d messages on this page match. A plan counts all of them.", count)
+	default:
+		return v.text("More than %d messages match. A plan counts all of them.", count)
+	}
+}
+
+// preview is the beginning of the payload in one line; nothing if there is none.
+func preview(message client.ListedMessage) string {
+	if string(message.Payload) == "null" {
+		return ""
+	}
+	return short(previewSize, strings.Join(strings.Fields(string(message.Payload[:min(len(message.Payload), 4*previewSize)])), " "))
+}
+
+func (v *visit) fields() []field {
+	var all []field
+	for _, one := range plainFilters {
+		all = append(all, field{one.Name, filterLabel(v.language, one.Name)})
+	}
+	all = append(all, field{"header", v.text("header (with its name)")}, field{"payload", v.text("field of the payload (with its path)")})
+	for _, one := range fixedFilters {
+		all = append(all, field{one.Name + "=" + one.Value, one.words(v.language)})
+	}
+	return all
+}
