@@ -48,7 +48,7 @@ var overviewTexts = texts{
 	// Filters.
 	"not: %s": "除外: %s", "header %s is “%s”": "ヘッダー %s が「%s」", "payload %s is “%s”": "ペイロード %s が「%s」", "%d messages by their ids": "ID で選んだ %d 件",
 	"error contains “%s”": "エラーに「%s」を含む", "stored from %s": "保存が %s 以降", "stored before %s": "保存が %s より前", "status %s": "ステータス %s",
-	"%s is “%s”": "%s が「%s」", "suspicious headers": "疑わしいヘッダーあり", "no suspicious headers": "疑わしいヘッダーなし", "delivered and verified": "送達済みで確認済み",
+	"%s is “%s”": "%sが「%s」", "suspicious headers": "疑わしいヘッダーあり", "no suspicious headers": "疑わしいヘッダーなし", "delivered and verified": "送達済みで確認済み",
 	"delivered and not verified": "送達済みで未確認", "delivered, and nobody can say whether verified": "送達済みで確認不能", "part of the error message": "エラーメッセージの一部",
 	"error class": "エラークラス", "record key": "レコードのキー", "consumer group": "コンシューマーグループ", "cause (its id)": "原因 (ID)", "trace id": "トレース ID",
 	"correlation id": "相関 ID", "partition of the original topic": "元のトピックのパーティション", "offset in the original topic": "元のトピックのオフセット",
