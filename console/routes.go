@@ -21,6 +21,15 @@ func (c *Console) routes() http.Handler {
 	page("POST /groups/{id}", (*visit).changeGroup)
 
 	// Messages and single retries.
+	page("GET /messages/{id}", (*visit).message)
+	page("GET /messages/{id}/value", (*visit).download)
+	page("GET /messages/{id}/edit", (*visit).editForm)
+	page("POST /messages/{id}/edit", (*visit).edit)
+	page("POST /messages/{id}/retry", (*visit).retryMessage)
+	page("POST /messages/{id}/dead", (*visit).markDead)
+	page("POST /messages/{id}/revive", (*visit).reviveMessage)
+	page("POST /messages/{id}/delete", (*visit).deleteMessage)
+	page("GET /retries", (*visit).retries)
 
 	// Plans.
 

@@ -84,6 +84,9 @@ func (c *Console) reply(v *visit, a *answer) {
 	}
 	if a.template == "" {
 		v.writer.WriteHeader(a.status)
+		if a.content != nil {
+			_, _ = v.writer.Write(a.content) // the browser is gone otherwise
+		}
 		return
 	}
 	content, err := c.render(v, a)

@@ -57,7 +57,9 @@ func functions(l locale, base string) template.FuncMap {
 		"val":   valueOf,
 		"dict":  dict,
 		"short": short,
-		"bytes": func(n int64) string { return l.bytes(n) },
+		// visible shows what strangers have written, with control characters and turned text as signs.
+		"visible": visible,
+		"bytes":   func(n int64) string { return l.bytes(n) },
 	}
 }
 

@@ -37,6 +37,8 @@ type answer struct {
 	status int
 	// redirect is a path without Base.
 	redirect string
+	// content is the body of an answer without a template. Its handler sets the headers.
+	content []byte
 }
 
 // show answers with a page.

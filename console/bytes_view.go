@@ -1,0 +1,125 @@
+package console
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"dlqmanager/client"
+)
+
+const (
+	// maxShownText is how much of a value is on the page. The rest is in the download.
+	maxShownText = 64 << 10
+	// maxShownHex is less, since a dump is five times as long as its bytes.
+	maxShownHex = 16 << 10
+	maxShownKey = 1 << 10
+)
+
+// Views of a value, in the parameter view.
+const (
+	viewJSON = "json"
+	viewText = "text"
+	viewHex  = "hex"
+)
+
+// bytesView shows a value or a key.
+type bytesView struct {
+	// Part is its name in the address of the download.
+	Part   string
+	IsNull bool
+	Size   int64
+	// View is the one that is shown, Views are those that can be.
+	View   string
+	Views  []string
+	Tokens []token
+	Text   string
+	// Shown is how many bytes are shown, if not all.
+	Shown int64
+	// IsDecoded is set if the JSON was made with a schema.
+	IsDecoded bool
+	// IsBroken is set if the text view shows bytes that are no UTF-8.
+	IsBroken bool
+}
+
+// viewBytes shows bytes in the wanted view if it is possible, else in the first that is. decoded is the JSON of a schema, if any.
+func viewBytes(part string, bytes *client.Bytes, decoded json.RawMessage, wanted string, limit int) bytesView {
+	b := bytesView{Part: part, IsNull: bytes == nil}
+	if b.IsNull {
+		return b
+	}
+	content := bytes.Base64
+	b.Size = bytes.Size
+	source := content
+	isJSON := isJSON(content)
+	if !isJSON && len(decoded) > 0 && string(decoded) != "null" {
+		source, isJSON, b.IsDecoded = decoded, true, true
+	}
+	if isJSON {
+		b.Views = append(b.Views, viewJSON)
+	}
+	if isPlain(content) {
+		b.Views = append(b.Views, viewText, viewHex)
+	} else {
+		b.Views = append(b.Views, viewHex, viewText)
+	}
+	b.View = b.Views[0]
+	for _, view := range b.Views {
+		if view == wanted {
+			b.View = view
+		}
+	}
+	switch b.View {
+	case viewJSON:
+		var isCut bool
+		if b.Tokens, isCut = formatJSON(source, limit); isCut {
+			b.Shown = int64(limit)
+		}
+		for i := range b.Tokens {
+			b.Tokens[i].Text = visible(b.Tokens[i].Text)
+		}
+	case viewText:
+		shown := cutText(content, limit)
+		b.Text, b.IsBroken = visible(string(shown)), !utf8.Valid(shown)
+		b.cut(len(shown))
+	default:
+		shown := content[:min(len(content), limit, maxShownHex)]
+		b.Text = hex.Dump(shown)
+		b.cut(len(shown))
+	}
+	return b
+}
+
+func (b *bytesView) cut(shown int) {
+	if int64(shown) < b.Size {
+		b.Shown = int64(shown)
+	}
+}
+
+// isPlain tells whether bytes are a text that a form shows and sends back as it is, but for its line ends.
+func isPlain(content []byte) bool {
+	if !utf8.Valid(content) {
+		return false
+	}
+	for _, r := range string(content) {
+		if r < ' ' && r != '\n' && r != '\t' && r != '\r' || r == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// isTurning tells whether a character is invisible and changes how the text around it looks.
+func isTurning(r rune) bool {
+	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200e || r == 0x200f || r == 0x061c ||
+		r >= 0x200b && r <= 0x200d || r == 0xfeff || r == 0x2028 || r == 0x2029
+}
+
+func hexOf(r rune) string { return strconv.FormatInt(int64(r), 16) }
+
+// unixLines makes the line ends that a browser makes of a text in a form, after visit.typed.
+func unixLines(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
+}

@@ -1,0 +1,105 @@
+package console
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"dlqmanager/client"
+)
+
+const (
+	maxShownHeaders = 500
+	// maxHeaderText is how much of one header is on the page, maxHeadersText of all.
+	maxHeaderText  = 16 << 10
+	maxHeadersText = 256 << 10
+	// longHeader folds a text.
+	longHeader = 200
+)
+
+// headerView shows one header.
+type headerView struct {
+	Key string
+	// Kind is null, text, int32, int64, hex or base64.
+	Kind, Text string
+	// At is the time that an int64 is, if its name says so.
+	At     *time.Time
+	Size   int64
+	IsCut  bool
+	IsLong bool
+}
+
+// viewHeaders shows headers in their order; left is how many are not shown.
+func viewHeaders(headers client.Headers) (views []headerView, left int) {
+	total := 0
+	for i, header := range headers {
+		if i == maxShownHeaders || total > maxHeadersText {
+			return views, len(headers) - i
+		}
+		h := viewHeader(header.Key, header.Value)
+		total += len(h.Text) + len(h.Key)
+		views = append(views, h)
+	}
+	return views, 0
+}
+
+func viewHeader(key string, value *[]byte) headerView {
+	h := headerView{Key: visible(short(200, key)), Kind: "null"}
+	if value == nil {
+		return h
+	}
+	content := *value
+	h.Size = int64(len(content))
+	if number, kind := springNumber(key, content); kind != "" {
+		h.Kind, h.Text = kind, strconv.FormatInt(number, 10)
+		if kind == "int64" && strings.HasSuffix(key, "timestamp") && number > 0 && number < 1<<47 {
+			h.At = new(time.UnixMilli(number).UTC())
+		}
+		return h
+	}
+	shown := content[:min(len(content), maxHeaderText)]
+	switch {
+	case isPlain(content):
+		shown = cutText(content, maxHeaderText)
+		h.Kind, h.Text = "text", visible(string(shown))
+	case len(content) <= 64:
+		h.Kind, h.Text = "hex", hex.EncodeToString(shown)
+	default:
+		h.Kind, h.Text = "base64", base64.StdEncoding.EncodeToString(shown)
+	}
+	h.IsCut = len(shown) < len(content)
+	h.IsLong = len(h.Text) > longHeader
+	return h
+}
+
+// springNumber reads the big-endian numbers that Spring writes; kind is empty for everything else.
+func springNumber(key string, content []byte) (number int64, kind string) {
+	isSpring := strings.HasPrefix(key, "kafka_") || strings.HasPrefix(key, "x-original-") || strings.HasPrefix(key, "retry_topic-")
+	isNumber := false
+	for _, suffix := range []string{"partition", "offset", "timestamp", "attempts", "deliveryAttempt"} {
+		isNumber = isNumber || strings.HasSuffix(key, suffix)
+	}
+	if !isSpring || !isNumber || isDigits(content) {
+		return 0, ""
+	}
+	switch len(content) {
+	case 4:
+		return int64(int32(binary.BigEndian.Uint32(content))), "int32" //nolint:gosec // the four bytes are a signed number
+	case 8:
+		return int64(binary.BigEndian.Uint64(content)), "int64" //nolint:gosec // the eight bytes are a signed number
+	default:
+		return 0, ""
+	}
+}
+
+func isDigits(content []byte) bool {
+	for _, c := range content {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,178 @@
+package console
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
+
+// token is a piece of formatted JSON. Class is a CSS class, empty for punctuation and white space.
+type token struct{ Class, Text string }
+
+// formatJSON writes JSON with line ends and indents, as tokens, and stops after about limit bytes. It works on the text, so
+// numbers, escapes, the order of names, and duplicates stay as they are. The content must be valid JSON.
+func formatJSON(content []byte, limit int) (tokens []token, isCut bool) {
+	f := &jsonFormatter{limit: limit}
+	for i := 0; i < len(content); {
+		if f.written > limit {
+			f.flush()
+			return f.tokens, true
+		}
+		i = f.next(content, i)
+	}
+	f.flush()
+	return f.tokens, false
+}
+
+type jsonFormatter struct {
+	tokens  []token
+	plain   strings.Builder
+	depth   int
+	written int
+	limit   int
+}
+
+// next writes what begins at i, and returns where it ends.
+func (f *jsonFormatter) next(content []byte, i int) int {
+	switch c := content[i]; c {
+	case ' ', '\t', '\r', '\n':
+		return i + 1
+	case '{', '[':
+		end := skipSpace(content, i+1)
+		if end < len(content) && content[end] == c+2 { // the closing bracket: nothing is inside
+			f.write(string(c) + string(c+2))
+			return end + 1
+		}
+		f.depth++
+		f.write(string(c))
+		f.line()
+		return end
+	case '}', ']':
+		f.depth--
+		f.line()
+		f.write(string(c))
+		return i + 1
+	case ',':
+		f.write(",")
+		f.line()
+		return i + 1
+	case ':':
+		f.write(": ")
+		return i + 1
+	case '"':
+		end := stringEnd(content, i)
+		class := "js"
+		if next := skipSpace(content, end); next < len(content) && content[next] == ':' {
+			class = "jk"
+		}
+		f.add(class, content[i:end])
+		return end
+	default:
+		end := i
+		for end < len(content) && !strings.ContainsRune(" \t\r\n,]}", rune(content[end])) {
+			end++
+		}
+		class := "jn"
+		if c == 't' || c == 'f' || c == 'n' {
+			class = "jl"
+		}
+		f.add(class, content[i:end])
+		return max(end, i+1)
+	}
+}
+
+func (f *jsonFormatter) write(text string) {
+	f.plain.WriteString(text)
+	f.written += len(text)
+}
+
+// line begins a line. Deep nesting is not indented further, so that the output grows as the input does.
+func (f *jsonFormatter) line() { f.write("\n" + strings.Repeat("  ", min(f.depth, 40))) }
+
+func (f *jsonFormatter) flush() {
+	if f.plain.Len() > 0 {
+		f.tokens = append(f.tokens, token{Text: f.plain.String()})
+		f.plain.Reset()
+	}
+}
+
+// add writes a value that has a class. A value that is longer than what is left is cut.
+func (f *jsonFormatter) add(class string, text []byte) {
+	f.flush()
+	if left := f.limit - f.written; len(text) > left {
+		text = cutText(text, max(left, 0)+1)
+		f.written = f.limit
+	}
+	f.written += len(text)
+	f.tokens = append(f.tokens, token{class, string(text)})
+}
+
+func skipSpace(content []byte, i int) int {
+	for i < len(content) && strings.ContainsRune(" \t\r\n", rune(content[i])) {
+		i++
+	}
+	return i
+}
+
+func stringEnd(content []byte, i int) int {
+	for i++; i < len(content); i++ {
+		switch content[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(content)
+}
+
+// indentJSON formats JSON as a text.
+func indentJSON(content []byte) string {
+	tokens, _ := formatJSON(content, len(content)*100+1000)
+	var text strings.Builder
+	for _, t := range tokens {
+		text.WriteString(t.Text)
+	}
+	return text.String()
+}
+
+// isJSON tells whether a value is shown as JSON: an object, a list or a text. A lone number is a text as well.
+func isJSON(content []byte) bool {
+	first := skipSpace(content, 0)
+	return first < len(content) && strings.ContainsRune(`{["`, rune(content[first])) && json.Valid(content)
+}
+
+// cutText returns at most the first limit bytes, without a part of a character at the end.
+func cutText(text []byte, limit int) []byte {
+	if len(text) <= limit {
+		return text
+	}
+	text = text[:limit]
+	for range utf8.UTFMax - 1 {
+		if r, size := utf8.DecodeLastRune(text); r == utf8.RuneError && size == 1 {
+			text = text[:len(text)-1]
+		}
+	}
+	return text
+}
+
+// visible replaces what a browser does not show or what turns text around: control characters have pictures in Unicode, and
+// invisible formatting becomes an escape.
+func visible(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n' || r == '\t':
+			out.WriteRune(r)
+		case r < ' ':
+			out.WriteRune(0x2400 + r)
+		case r == 0x7f:
+			out.WriteRune(0x2421)
+		case isTurning(r):
+			out.WriteString(`\u{` + strings.ToUpper(hexOf(r)) + "}")
+		default:
+			out.WriteRune(r) // a byte that is no UTF-8 becomes U+FFFD
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,40 @@
+package console
+
+import (
+	"strconv"
+
+	"dlqmanager/client"
+)
+
+// command is something to paste into a shell.
+type command struct {
+	// ID is the id of the element that has the text.
+	ID, Name, Text string
+}
+
+// commandsOf makes the commands for a message. They take the server and the token from DLQ_URL and DLQ_TOKEN as dlqctl does, so
+// that no token is on the page.
+func (v *visit) commandsOf(m *client.MessageDetail) []command {
+	token := ""
+	if v.user.Method != client.MeMethodNone {
+		token = ` -H "Authorization: Bearer $DLQ_TOKEN"`
+	}
+	path := `"$DLQ_URL"` + quote("/api/v1/dlq/messages/"+m.ID)
+	commands := []command{
+		{"command-curl", "curl", "curl -fsS" + token + " " + path},
+		{"command-curl-retry", v.text("curl, retry"), "curl -fsS" + token + " -X POST -H 'Prefer: wait=10' " + path + "/retry"},
+		{"command-dlqctl", "dlqctl", shell("dlqctl", "messages", "get", m.ID)},
+		{"command-dlqctl-retry", v.text("dlqctl, retry"), shell("dlqctl", "messages", "retry", m.ID)},
+	}
+	kcat := func(topic string, partition, offset int64) string {
+		return `kcat -b "$KAFKA_BROKERS" ` + shell("-C", "-t", topic, "-p", strconv.FormatInt(partition, 10), "-o", strconv.FormatInt(offset, 10),
+			"-c", "1", "-e", "-f", `%k\n%h\n%s\n`)
+	}
+	if m.Source != nil {
+		commands = append(commands, command{"command-kcat", v.text("kcat, dead letter"), kcat(m.DlqTopic, m.Source.Partition, m.Source.Offset)})
+	}
+	if o := m.Origin; o.Partition != nil && o.Offset != nil {
+		commands = append(commands, command{"command-kcat-origin", v.text("kcat, origin"), kcat(o.Topic, *o.Partition, *o.Offset)})
+	}
+	return commands
+}

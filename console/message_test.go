@@ -1,0 +1,185 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/client"
+)
+
+const messageID = "550e8400-e29b-41d4-a716-446655440000"
+
+// letter is a message that waits, changed by the functions.
+func letter(change ...func(*client.MessageDetail)) client.MessageDetail {
+	at := time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC)
+	m := client.MessageDetail{
+		ID: messageID, Status: client.StatusPENDING, MaxRetries: 3, OriginalTopic: "orders.v1", DlqTopic: "orders.dlq.v1", ErrorMessage: "no stock",
+		CreatedAt: at, UpdatedAt: at, Origin: client.MessageDetail_Origin{Topic: "orders.v1", Family: "spring-kafka"},
+		Key: bytesOf("order-1"), Value: bytesOf(`{"n":9007199254740993}`), Payload: []byte(`{"n":9007199254740993}`), Headers: client.Headers{},
+		Attempts: []client.MessageDetail_Attempts{},
+	}
+	for _, f := range change {
+		f(&m)
+	}
+	return m
+}
+
+func bytesOf(text string) *client.Bytes {
+	return &client.Bytes{Base64: []byte(text), Size: int64(len(text))}
+}
+
+func header(key, value string) client.Headers_Item {
+	return client.Headers_Item{Key: key, Value: new([]byte(value))}
+}
+
+// openMessage opens a console whose API has one message.
+func openMessage(t *testing.T, m client.MessageDetail, change ...func(*Options)) *browser {
+	t.Helper()
+	return open(t, map[string]any{"GET /api/v1/dlq/messages/" + messageID: m}, change...)
+}
+
+// seen are the fields of a form of the page of a message.
+func seen(m client.MessageDetail, more ...string) url.Values {
+	form := url.Values{"seen": {seenOf(&m)}}
+	for i := 0; i < len(more); i += 2 {
+		form.Set(more[i], more[i+1])
+	}
+	return form
+}
+
+func TestNumbersOfAValueStayExact(t *testing.T) {
+	t.Parallel()
+	page := openMessage(t, letter()).get("/messages/" + messageID)
+	require.Equal(t, http.StatusOK, page.Code)
+	require.Contains(t, page.text, "9007199254740993")
+}
+
+func TestAMessageIsShownThoughItsHistoryIsNot(t *testing.T) {
+	t.Parallel()
+	b := openMessage(t, letter())
+	b.api["GET /api/v1/dlq/messages/"+messageID+"/chain"] = apiError{http.StatusNotImplemented, "SYS_DLQ_NEEDS_DATABASE", "set database.host"}
+	page := b.get("/messages/" + messageID)
+	require.Equal(t, http.StatusOK, page.Code)
+	require.Contains(t, page.text, "set database.host")
+}
+
+func TestStrangersCannotWriteIntoThePageOfAMessage(t *testing.T) {
+	t.Parallel()
+	evil := `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "\u202e\x00\x1b[2J"
+	m := letter(func(m *client.MessageDetail) {
+		m.ErrorMessage, m.OriginalTopic, m.DlqTopic, m.Origin.Topic = evil, evil, evil, evil
+		m.Value, m.Key, m.StackTrace, m.Suspicion = bytesOf(evil), bytesOf(evil), new(evil+"\n\tat "+evil), new(evil)
+		m.Headers = client.Headers{header(evil, evil)}
+		m.Workflow = &client.Workflow{WorkflowID: evil, URL: new("javascript:alert(1)")}
+		m.Status = client.StatusRETRYING
+	})
+	for _, path := range []string{"", "?view=hex", "?view=text", "?view=" + url.QueryEscape(evil), "/edit"} {
+		page := openMessage(t, m).get("/messages/" + messageID + path)
+		require.Equal(t, http.StatusOK, page.Code)
+		require.NotContains(t, page.text, "<script>alert", path)
+		require.NotContains(t, page.text, "<img", path)
+		require.NotContains(t, page.text, `"javascript:`, path)
+		require.NotContains(t, page.text, "\x1b", path)
+	}
+}
+
+func TestTheLastErrorIsTheLastRetrys(t *testing.T) {
+	t.Parallel()
+	text := openMessage(t, letter(func(m *client.MessageDetail) {
+		m.Attempts = []client.MessageDetail_Attempts{
+			{Number: 1, Result: "failed", Error: new("first try")}, {Number: 2, Result: "failed", Error: new("second try"), Category: new(client.CategoryTransient)},
+		}
+	})).get("/messages/" + messageID).text
+	require.NotContains(t, text, "first try")
+	require.Less(t, strings.Index(text, "second try"), strings.Index(text, "no stock"))
+}
+
+func TestTheRootCauseStandsBeforeItsWrappersWithOwnFramesOpen(t *testing.T) {
+	t.Parallel()
+	faults, _ := readStack("a.Outer: outer\n\tat shop.A.run(A.java:1)\n\tat java.base/java.lang.Thread.run(Thread.java:9)\nCaused by: b.Root: inner\nsecond line\n"+
+		"\tat org.springframework.B.call(B.java:2)\n\tat shop.C.pay(C.java:3)\n\t... 14 more\n", "")
+	require.Len(t, faults, 2)
+	require.Equal(t, "b.Root: inner\nsecond line", faults[0].Head)
+	require.Equal(t, []frames{
+		{false, []string{"\tat org.springframework.B.call(B.java:2)"}}, {true, []string{"\tat shop.C.pay(C.java:3)"}}, {false, []string{"\t... 14 more"}},
+	}, faults[0].Frames)
+	require.Equal(t, "a.Outer: outer", faults[1].Head)
+	require.False(t, faults[1].Frames[1].IsOwn)
+}
+
+func TestALargeValueIsCutOnThePageAndWholeInTheDownload(t *testing.T) {
+	t.Parallel()
+	large := `["` + strings.Repeat("あ", 100_000) + `"]`
+	b := openMessage(t, letter(func(m *client.MessageDetail) { m.Value = bytesOf(large) }))
+	for _, view := range []string{viewJSON, viewText, viewHex} {
+		page := b.get("/messages/" + messageID + "?view=" + view)
+		require.Less(t, len(page.text), 200_000)
+		require.Contains(t, page.text, "Download all 293.0 KiB")
+	}
+	got := b.get("/messages/" + messageID + "/value?part=value")
+	require.Equal(t, large, got.text)
+}
+
+func TestADownloadedValueNeverRuns(t *testing.T) {
+	t.Parallel()
+	b := openMessage(t, letter(func(m *client.MessageDetail) { m.Value = bytesOf("<script>alert(1)</script>"); m.Key = bytesOf("") }))
+	got := b.get("/messages/" + messageID + "/value?part=value")
+	require.Equal(t, "application/octet-stream", got.Header().Get("Content-Type"))
+	require.Equal(t, `attachment; filename="value.bin"`, got.Header().Get("Content-Disposition"))
+	require.Equal(t, "nosniff", got.Header().Get("X-Content-Type-Options"))
+	require.Contains(t, got.Header().Get("Content-Security-Policy"), "sandbox")
+	require.Equal(t, http.StatusOK, b.get("/messages/"+messageID+"/value?part=key").Code)
+	for _, part := range []string{"", "pointed", "../value"} {
+		require.Equal(t, http.StatusNotFound, b.get("/messages/"+messageID+"/value?part="+url.QueryEscape(part)).Code, part)
+	}
+}
+
+func TestHeadersOfSpringAreNumbers(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		key, value, kind, text string
+	}{
+		"partition":      {"kafka_dlt-original-partition", "\x00\x00\x00\x02", "int32", "2"},
+		"offset":         {"kafka_dlt-original-offset", "\x7f\xff\xff\xff\xff\xff\xff\xff", "int64", "9223372036854775807"},
+		"digits":         {"x-original-offset", "1234", "text", "1234"},
+		"another binary": {"signature", "\x00\x01", "hex", "0001"},
+		"text":           {"traceparent", "00-ab", "text", "00-ab"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := viewHeader(test.key, new([]byte(test.value)))
+			require.Equal(t, test.kind, h.Kind)
+			require.Equal(t, test.text, h.Text)
+		})
+	}
+	require.Equal(t, "null", viewHeader("x", nil).Kind)
+}
+
+func TestManyHeadersMakeABoundedPage(t *testing.T) {
+	t.Parallel()
+	m := letter(func(m *client.MessageDetail) {
+		for range 2000 {
+			m.Headers = append(m.Headers, header("x", strings.Repeat("v", 1000)))
+		}
+	})
+	b := openMessage(t, m)
+	page := b.get("/messages/" + messageID)
+	require.Less(t, len(page.text), 1<<20)
+	require.Contains(t, page.text, "headers more are left out")
+	require.Contains(t, b.get("/messages/"+messageID+"/edit").text, "more headers than a form can hold")
+}
+
+func TestCommandsAreSafeToPaste(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "orders.v1", quote("orders.v1"))
+	require.Equal(t, `'a b'`, quote("a b"))
+	require.Equal(t, `'$(reboot)'\''; x'`, quote("$(reboot)'; x"))
+	require.Equal(t, `$'a\012reboot\012\033[2J\'\\'`, quote("a\nreboot\n\x1b[2J'\\"))
+	require.NotContains(t, quote("a\u202eb"), "\u202e")
+	require.Equal(t, "''", quote(""))
+}
