@@ -23,8 +23,8 @@ func diffOf(name, before, after string) partDiff {
 		unified, d.IsCut = string(cutText([]byte(unified), maxDiff)), true
 	}
 	lines := strings.Split(strings.TrimSuffix(unified, "\n"), "\n")
-	for _, line := range lines[min(3, len(lines)):] { // after the names of the files
-		if line == "" || line[0] == '\\' {
+	for i, line := range lines[min(3, len(lines)):] { // after the names of the files
+		if line == "" || line[0] == '\\' || line[0] == '@' && i == 0 {
 			continue
 		}
 		sign, text := line[:1], line[1:]
@@ -42,10 +42,7 @@ func readable(content *[]byte) string {
 	case content == nil:
 		return "null"
 	case isJSON(*content):
-		if indented := indentJSON(*content); len(indented) < 4*maxEdit {
-			return indented
-		}
-		return string(*content)
+		return indentJSON(*content)
 	case isPlain(*content):
 		return withMarks(content)
 	default:

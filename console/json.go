@@ -126,9 +126,12 @@ func stringEnd(content []byte, i int) int {
 	return len(content)
 }
 
-// indentJSON formats JSON as a text.
+// indentJSON formats JSON as a text for a form. JSON that would grow too much stays as it is.
 func indentJSON(content []byte) string {
-	tokens, _ := formatJSON(content, len(content)*100+1000)
+	tokens, isCut := formatJSON(content, 4*maxEdit)
+	if isCut {
+		return unixLines(string(content))
+	}
 	var text strings.Builder
 	for _, t := range tokens {
 		text.WriteString(t.Text)

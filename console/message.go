@@ -43,6 +43,8 @@ type messageData struct {
 	// MaskedPaths are parts of the message that the API hides from this user.
 	MaskedPaths []string
 	Commands    []command
+	// CanJoin is set if a retry would join the running one, or take over from one that was ended in Temporal.
+	CanJoin bool
 	// CannotRetry and the others say why a button is off; empty if it is on.
 	CannotRetry, CannotEdit, CannotDie, CannotRevive, CannotDelete string
 }
@@ -97,7 +99,7 @@ func (v *visit) message() (*answer, error) {
 	v.readRequest(d, actors)
 	v.describeMessage(d)
 	v.describeChain(d, chain, chainErr, actors)
-	return show("message", v.text("Message %s", short(8, d.ID)), d)
+	return show("message", v.text("Message %s", d.ID), d)
 }
 
 // maskedPaths reads which parts of a message the API hides.
@@ -135,7 +137,7 @@ func (v *visit) readRequest(d *messageData, actors map[string]string) {
 			continue
 		}
 		actors[retry.OperationID] = retry.Actor
-		if d.Request == nil && retry.EndedAt == nil && isUnderway(retry.State) && !isOutdated(retry.StartedAt, d.LastRetryAt) {
+		if d.Request == nil && isUnderway(retry.State) && !isOutdated(retry.StartedAt, d.LastRetryAt) {
 			d.Request = &retries.Value.Retries[i]
 			d.AboutRequest = v.aboutRetryState(retry.State)
 		}
@@ -151,8 +153,10 @@ func isOutdated(asked time.Time, lastRetry *time.Time) bool {
 	return lastRetry != nil && asked.Before(*lastRetry)
 }
 
-// isBusy tells whether a retry is under way.
-func (d *messageData) isBusy() bool { return d.Status == client.StatusRETRYING || d.Request != nil }
+// isBusy tells whether the state will soon be another.
+func (d *messageData) isBusy() bool {
+	return d.Status == client.StatusRETRYING || d.Request != nil && time.Since(d.Request.StartedAt) < 10*time.Minute
+}
 
 func (v *visit) describeMessage(d *messageData) {
 	m := d.MessageDetail
@@ -172,6 +176,15 @@ func (v *visit) describeMessage(d *messageData) {
 		d.Tried = *m.Origin.Attempts
 	}
 	d.Fault = v.faultOf(m)
+	if v.Header.Get(regionHeader) == "" {
+		v.describeRecord(d) // a region has nothing of it
+	}
+	v.describeActions(d)
+}
+
+// describeRecord shows what is in the message.
+func (v *visit) describeRecord(d *messageData) {
+	m := d.MessageDetail
 	wanted := v.URL.Query().Get("view")
 	var decoded json.RawMessage
 	if hasSchema(m) {
@@ -190,7 +203,6 @@ func (v *visit) describeMessage(d *messageData) {
 		d.PointedHeaders, _ = viewHeaders(p.Headers)
 	}
 	d.Commands = v.commandsOf(m)
-	v.describeActions(d)
 }
 
 func (v *visit) describeChain(d *messageData, chain *client.Chain, err error, actors map[string]string) {

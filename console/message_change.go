@@ -17,10 +17,11 @@ func seenOf(m *client.MessageDetail) string {
 func (v *visit) describeActions(d *messageData) {
 	m := d.MessageDetail
 	broken, busy := "", ""
+	d.CanJoin = m.Status == client.StatusRETRYING && v.may(http.MethodPost, "/api/v1/dlq/messages/:id/retry")
 	if m.HeadersError != nil {
 		broken = v.text("Its headers cannot be read, so it cannot be sent.")
 	}
-	if d.isBusy() {
+	if m.Status == client.StatusRETRYING {
 		busy = v.text("A retry is under way.")
 	}
 	send := firstOf(broken, busy, v.whyNotSent(m))

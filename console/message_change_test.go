@@ -61,8 +61,19 @@ func TestARetryThatNoWorkerHasTakenIsShown(t *testing.T) {
 	page := b.get("/messages/" + messageID)
 	require.Contains(t, page.text, "No worker has taken the message")
 	require.Contains(t, page.text, "ann")
-	require.NotContains(t, page.text, `action="/messages/`+messageID+`/retry"`)
+	require.Contains(t, page.text, `action="/messages/`+messageID+`/retry"`, "another retry joins it")
+}
+
+func TestARunningRetryIsWatchedAndCanBeJoined(t *testing.T) {
+	t.Parallel()
+	m := letter(func(m *client.MessageDetail) {
+		m.Status, m.Workflow = client.StatusRETRYING, &client.Workflow{WorkflowID: "retry-message-x", URL: new("https://temporal.example/w")}
+	})
+	page := openMessage(t, m).get("/messages/" + messageID)
 	require.Contains(t, page.text, `data-every="2"`)
+	require.Contains(t, page.text, `href="https://temporal.example/w"`)
+	require.Contains(t, page.text, "A retry is under way.")
+	require.Contains(t, page.text, "it joins the one that runs")
 }
 
 func TestWhatIsNotAllowedIsOffAndSaysWhomToAsk(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"net/http"
 
 	"dlqmanager/client"
@@ -83,9 +82,10 @@ func (v *visit) editDataOf(m *client.MessageDetail) *editData {
 // edit shows what a form would change, and sends it once it was seen. The text is never lost: each refusal shows the form again.
 func (v *visit) edit() (*answer, error) {
 	id := v.PathValue("id")
-	got, err := v.api.GetMessage(v.Context(), id, nil)
-	if err != nil && statusOf(err) == http.StatusNotFound {
-		return nil, err
+	var got *client.Answer[client.MessageDetail]
+	err := v.identify()
+	if err == nil {
+		got, err = v.api.GetMessage(v.Context(), id, nil)
 	}
 	if err != nil {
 		return v.editAgain(&editData{MessageDetail: &client.MessageDetail{ID: id}, CanText: true, Form: v.readEditForm()}, err)
@@ -126,10 +126,10 @@ func (v *visit) edit() (*answer, error) {
 
 // editAgain shows the form with its text and the reason why it was not sent.
 func (v *visit) editAgain(d *editData, err error) (*answer, error) {
-	if statusOf(err) == http.StatusUnauthorized && v.console.options.SignIn != SignInNone {
-		err = errors.New(v.text("Your session is over. Copy your text, and sign in again."))
-	}
 	d.Problem, d.Diffs, d.Form.Reviewed = v.explain(err), nil, ""
+	if statusOf(err) == http.StatusUnauthorized && v.console.options.SignIn != SignInNone {
+		d.Problem = v.text("Your session is over. Sign in on another tab, then send this form again.")
+	}
 	return &answer{template: "edit", title: v.text("Edit and retry"), data: d, status: statusOf(err)}, nil
 }
 

@@ -144,6 +144,17 @@ func TestTheTextOfAnEditIsNeverLost(t *testing.T) {
 	}
 }
 
+func TestTheTextOutlivesTheSession(t *testing.T) {
+	t.Parallel()
+	b := openMessage(t, letter(), func(o *Options) { o.SignIn = SignInToken })
+	form := formOf(letter(), "")
+	form.Set("value", `{"mine": true}`)
+	page := b.post("/messages/"+messageID+"/edit", form)
+	require.Equal(t, http.StatusUnauthorized, page.Code)
+	require.Contains(t, page.text, `&#34;mine&#34;`)
+	require.Contains(t, page.text, "Your session is over")
+}
+
 func TestNothingIsSentThatWasNotReviewed(t *testing.T) {
 	t.Parallel()
 	m := letter()

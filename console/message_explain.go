@@ -105,7 +105,7 @@ func (v *visit) aboutCategory(category *client.Category) string {
 func (v *visit) aboutRetryState(state client.SingleRetryState) string {
 	switch state {
 	case client.SingleRetryStateUNCLAIMED:
-		return v.text("No worker has taken the message for this retry yet. If no worker runs, it waits.")
+		return v.text("No worker has taken the message for this retry. It waits for a worker, or it did not start. Another retry joins it or starts anew.")
 	case client.SingleRetryStateRUNNING:
 		return v.text("The retry is sending the message.")
 	case client.SingleRetryStateSUCCEEDED:

@@ -24,7 +24,7 @@ func (c *Console) routes() http.Handler {
 	page("GET /messages/{id}", (*visit).message)
 	page("GET /messages/{id}/value", (*visit).download)
 	page("GET /messages/{id}/edit", (*visit).editForm)
-	page("POST /messages/{id}/edit", (*visit).edit)
+	open("POST /messages/{id}/edit", (*visit).edit) // keeps the text of a person whose session is over
 	page("POST /messages/{id}/retry", (*visit).retryMessage)
 	page("POST /messages/{id}/dead", (*visit).markDead)
 	page("POST /messages/{id}/revive", (*visit).reviveMessage)

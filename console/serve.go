@@ -38,16 +38,24 @@ func (c *Console) visited(h handler) http.Handler {
 // signedIn serves a page to those whom the API knows, and sends everybody else to the form first.
 func (c *Console) signedIn(h handler) http.Handler {
 	return c.visited(func(v *visit) (*answer, error) {
-		if c.options.SignIn != SignInNone && v.session.Token == "" {
-			return v.askToSignIn()
-		}
-		me, err := v.api.GetMe(v.Context(), nil)
-		if err != nil {
+		if err := v.identify(); err != nil {
 			return nil, err
 		}
-		v.user = &me.Value
 		return h(v)
 	})
+}
+
+// identify finds out who the user is.
+func (v *visit) identify() error {
+	if v.console.options.SignIn != SignInNone && v.session.Token == "" {
+		return &client.APIError{Status: http.StatusUnauthorized}
+	}
+	me, err := v.api.GetMe(v.Context(), nil)
+	if err != nil {
+		return err
+	}
+	v.user = &me.Value
+	return nil
 }
 
 func (c *Console) visit(w http.ResponseWriter, r *http.Request) (*visit, error) {
@@ -140,7 +148,9 @@ func (c *Console) fail(v *visit, err error) {
 		status = refused.Status
 	}
 	if status == http.StatusUnauthorized && c.options.SignIn != SignInNone {
-		c.endSession(v)
+		if v.session.Token != "" {
+			c.endSession(v)
+		}
 		a, _ := v.askToSignIn()
 		c.reply(v, a)
 		return
