@@ -55,7 +55,7 @@ func withMarks(content *[]byte) string {
 	if content == nil {
 		return "null"
 	}
-	return strings.ReplaceAll(string(*content), "\r", "␍")
+	return strings.ReplaceAll(string(*content), "\r", `\r`)
 }
 
 func readableHeaders(headers client.Headers) string {
@@ -66,7 +66,7 @@ func readableHeaders(headers client.Headers) string {
 		if h.Kind != "text" {
 			text = strings.TrimSpace("(" + h.Kind + ") " + text)
 		}
-		lines = append(lines, h.Key+": "+strings.ReplaceAll(text, "\n", "⏎"))
+		lines = append(lines, h.Key+": "+strings.ReplaceAll(text, "\n", `\n`))
 	}
 	return strings.Join(lines, "\n")
 }

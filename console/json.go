@@ -159,19 +159,16 @@ func cutText(text []byte, limit int) []byte {
 	return text
 }
 
-// visible replaces what a browser does not show or what turns text around: control characters have pictures in Unicode, and
-// invisible formatting becomes an escape.
+// visible writes what a browser does not show, or what turns the text around it, as an escape.
 func visible(text string) string {
 	var out strings.Builder
 	for _, r := range text {
 		switch {
 		case r == '\n' || r == '\t':
 			out.WriteRune(r)
-		case r < ' ':
-			out.WriteRune(0x2400 + r)
-		case r == 0x7f:
-			out.WriteRune(0x2421)
-		case isTurning(r):
+		case r == '\r':
+			out.WriteString(`\r`)
+		case r < ' ' || r >= 0x7f && r < 0xa0 || isTurning(r):
 			out.WriteString(`\u{` + strings.ToUpper(hexOf(r)) + "}")
 		default:
 			out.WriteRune(r) // a byte that is no UTF-8 becomes U+FFFD

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// maxEdit is the size of a value that a form can hold. Larger ones are edited as files, with dlqctl.
-	maxEdit        = 1 << 20
+	// maxEdit is the size of a value that a form can hold: as base64 it is below the default limit of a request. Larger ones are
+	// edited as files, with dlqctl.
+	maxEdit        = 512 << 10
 	maxEditHeaders = 200
 	// newHeaders is how many empty lines the form has for headers that are added.
 	newHeaders = 3

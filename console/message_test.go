@@ -112,6 +112,19 @@ func TestTheRootCauseStandsBeforeItsWrappersWithOwnFramesOpen(t *testing.T) {
 	require.False(t, faults[1].Frames[1].IsOwn)
 }
 
+func TestAnExceptionOfPythonStandsAboveItsFrames(t *testing.T) {
+	t.Parallel()
+	faults, _ := readStack("Traceback (most recent call last):\n  File \"/app/pay.py\", line 3, in pay\n    x()\nKeyError: 'a'\n\n"+
+		"During handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n"+
+		"  File \"/usr/lib/python3/dist-packages/kafka/c.py\", line 9, in poll\n    raise ValueError\nValueError: b\nwith a second line\n", "")
+	require.Len(t, faults, 2)
+	require.Equal(t, "KeyError: 'a'", faults[0].Head)
+	require.True(t, faults[0].Frames[0].IsOwn)
+	require.Equal(t, "ValueError: b\nwith a second line", faults[1].Head)
+	require.Len(t, faults[1].Frames, 1)
+	require.False(t, faults[1].Frames[0].IsOwn)
+}
+
 func TestALargeValueIsCutOnThePageAndWholeInTheDownload(t *testing.T) {
 	t.Parallel()
 	large := `["` + strings.Repeat("あ", 100_000) + `"]`

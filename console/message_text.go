@@ -45,7 +45,7 @@ var messageTexts = texts{
 
 	// The state of a message.
 	"Retries used: %d of %d": "使った再送: %d / %d 回", "Written to": "書き込み先", "partition": "パーティション", "offset": "オフセット",
-	"Asked for by": "依頼者", "It is being sent since": "送信の開始:", "Suspicious:": "疑わしい内容:",
+	"Asked for by": "依頼者", "The retry began:": "再送の開始:", "Suspicious:": "疑わしい内容:",
 	"A bulk retry skips it. Read it before you send it.": "一括再送では飛ばされます。送信する前に内容を確認してください。",
 	"Its edited copy was sent in its place:":             "代わりに送信した編集済みのコピー:", "It is the edited copy of": "編集元のメッセージ:",
 	"It came back as": "戻ってきたときのメッセージ:", "It came back. Before, it was": "戻ってきたメッセージです。前のメッセージ:",
@@ -78,7 +78,7 @@ var messageTexts = texts{
 
 	// Origin.
 	"Where it comes from": "発生元", "Original record": "元のレコード", "Its time": "その時刻", "Told by": "根拠", "the name of the dead-letter topic": "デッドレタートピックの名前",
-	"the headers of": "ヘッダー:", "Consumer group": "コンシューマーグループ", "tried %d times": "%d 回試行", "Dead letter": "デッドレター", "no record of Kafka": "Kafka のレコードではありません",
+	"the request that handed it in": "受け付けたリクエスト", "the headers of": "ヘッダー:", "Consumer group": "コンシューマーグループ", "tried %d times": "%d 回試行", "Dead letter": "デッドレター", "no record of Kafka": "Kafka のレコードではありません",
 	"Stored": "保存", "Changed": "変更", "Trace": "トレース", "Correlation": "相関 ID",
 	"For the command line": "コマンドライン", "Copy": "コピー", "Copy %s": "%s をコピー", "curl, retry": "curl、再送", "dlqctl, retry": "dlqctl、再送",
 	"kcat, dead letter": "kcat、デッドレター", "kcat, origin": "kcat、元のレコード",

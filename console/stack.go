@@ -12,6 +12,9 @@ const (
 type fault struct {
 	Head   string
 	Frames []frames
+
+	// isPython is set if the exception stands below its frames.
+	isPython bool
 }
 
 // frames are lines that follow each other: own code, or code of libraries.
@@ -19,6 +22,9 @@ type frames struct {
 	IsOwn bool
 	Lines []string
 }
+
+// pythonHead begins the trace of each exception in Python. The root cause comes first there.
+const pythonHead = "Traceback (most recent call last):"
 
 // readStack splits a stack trace into its exceptions. In the traces of the JVM, the root cause comes last; here it comes first.
 // ownFrame is a frame that the API knows as own, empty if there is none.
@@ -35,18 +41,26 @@ func readStack(text, ownFrame string) (faults []fault, isCut bool) {
 		line = visible(strings.TrimRight(line, "\r"))
 		head, isCause := strings.CutPrefix(line, "Caused by: ")
 		switch {
+		case line == pythonHead:
+			faults = append(faults, fault{Head: line, isPython: true})
 		case len(faults) == 0:
 			faults = append(faults, fault{Head: line})
 		case isCause:
 			causes++
 			faults = append(faults, fault{Head: head})
+		case faults[len(faults)-1].isPython && !strings.HasPrefix(line, " "):
+			faults[len(faults)-1].name(line)
 		default:
 			last := &faults[len(faults)-1]
 			if len(last.Frames) == 0 && !isFrame(line) && strings.TrimSpace(line) != "" && len(last.Head) < 2000 {
 				last.Head += "\n" + line // a message with several lines
 				continue
 			}
-			last.add(line, isOwnLine(line, ownFrame))
+			isOwn := isOwnLine(line, ownFrame)
+			if n := len(last.Frames); last.isPython && n > 0 && !strings.HasPrefix(line, "  File ") {
+				isOwn = last.Frames[n-1].IsOwn // the source of the frame above
+			}
+			last.add(line, isOwn)
 		}
 	}
 	if causes > 0 {
@@ -55,6 +69,17 @@ func readStack(text, ownFrame string) (faults []fault, isCut bool) {
 		}
 	}
 	return faults, isCut
+}
+
+// name reads a line below the frames of Python: the exception, or a sentence before the next one.
+func (f *fault) name(line string) {
+	switch {
+	case strings.TrimSpace(line) == "" || strings.HasPrefix(line, "During handling of ") || strings.HasPrefix(line, "The above exception "):
+	case f.Head == pythonHead:
+		f.Head = line
+	case len(f.Head) < 2000:
+		f.Head += "\n" + line
+	}
 }
 
 func (f *fault) add(line string, isOwn bool) {
