@@ -87,9 +87,9 @@ func springNumber(key string, content []byte) (number int64, kind string) {
 	}
 	switch len(content) {
 	case 4:
-		return int64(int32(binary.BigEndian.Uint32(content))), "int32" //nolint:gosec // the four bytes are a signed number
+		return int64(int32(binary.BigEndian.Uint32(content))), "int32"
 	case 8:
-		return int64(binary.BigEndian.Uint64(content)), "int64" //nolint:gosec // the eight bytes are a signed number
+		return int64(binary.BigEndian.Uint64(content)), "int64"
 	default:
 		return 0, ""
 	}

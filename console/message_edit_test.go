@@ -70,12 +70,13 @@ func TestAnEditSendsOnlyWhatWasChanged(t *testing.T) {
 func TestAnEditedValueHasTheExactBytes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ old, as, typed, want string }{
-		"compact JSON stays compact": {`{"n":9007199254740993,"t":"<"}`, "", "{\r\n  \"n\": 9007199254740995,\r\n  \"t\": \"<\"\r\n}", `{"n":9007199254740995,"t":"<"}`},
-		"other JSON as it is typed":  {"{\n\"n\": 1}", "", "{\r\n\"n\":   2}", "{\n\"n\":   2}"},
-		"text":                       {"a\nb", "text", "a\r\nc", "a\nc"},
-		"base64":                     {"a\r\nb", "base64", base64Of("a\r\nc"), "a\r\nc"},
-		"base64 with lines":          {"\x00", "", "AAEC\r\nAwQF", "\x00\x01\x02\x03\x04\x05"},
-		"no bytes":                   {"a", "text", "", ""},
+		"compact JSON stays compact": {`{"n":9007199254740993,"t":"<"}`, "", "{\r\n  \"n\": 9007199254740995,\r\n  \"t\": \"<\"\r\n}",
+			`{"n":9007199254740995,"t":"<"}`},
+		"other JSON as it is typed": {"{\n\"n\": 1}", "", "{\r\n\"n\":   2}", "{\n\"n\":   2}"},
+		"text":                      {"a\nb", "text", "a\r\nc", "a\nc"},
+		"base64":                    {"a\r\nb", "base64", base64Of("a\r\nc"), "a\r\nc"},
+		"base64 with lines":         {"\x00", "", "AAEC\r\nAwQF", "\x00\x01\x02\x03\x04\x05"},
+		"no bytes":                  {"a", "text", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

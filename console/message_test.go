@@ -101,7 +101,8 @@ func TestTheLastErrorIsTheLastRetrys(t *testing.T) {
 
 func TestTheRootCauseStandsBeforeItsWrappersWithOwnFramesOpen(t *testing.T) {
 	t.Parallel()
-	faults, _ := readStack("a.Outer: outer\n\tat shop.A.run(A.java:1)\n\tat java.base/java.lang.Thread.run(Thread.java:9)\nCaused by: b.Root: inner\nsecond line\n"+
+	faults, _ := readStack("a.Outer: outer\n\tat shop.A.run(A.java:1)\n\tat java.base/java.lang.Thread.run(Thread.java:9)\n"+
+		"Caused by: b.Root: inner\nsecond line\n"+
 		"\tat org.springframework.B.call(B.java:2)\n\tat shop.C.pay(C.java:3)\n\t... 14 more\n", "")
 	require.Len(t, faults, 2)
 	require.Equal(t, "b.Root: inner\nsecond line", faults[0].Head)
