@@ -47,7 +47,7 @@ var fixedHeaders = map[string]bool{"spring_json_header_types": true, "spring.kaf
 
 // newEditForm has the message as it is. as is the wanted form of the value, empty for the best.
 func newEditForm(m *client.MessageDetail, as string) editForm {
-	form := editForm{Seen: seenOf(m)}
+	form := editForm{Seen: seenState(m)}
 	form.ValueForm, form.Value = shownIn(contentOf(m.Value), false)
 	switch {
 	case as == formBase64 && m.Value != nil:

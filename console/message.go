@@ -160,7 +160,7 @@ func (d *messageData) isBusy() bool {
 
 func (v *visit) describeMessage(d *messageData) {
 	m := d.MessageDetail
-	d.Seen = seenOf(m)
+	d.Seen = seenState(m)
 	d.Every = 10
 	if d.isBusy() {
 		d.Every = 2

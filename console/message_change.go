@@ -8,8 +8,8 @@ import (
 	"dlqmanager/client"
 )
 
-// seenOf is what a form remembers of a message: whoever sends the form acts on this state only.
-func seenOf(m *client.MessageDetail) string {
+// seenState is what a form remembers of a message: whoever sends the form acts on this state only.
+func seenState(m *client.MessageDetail) string {
 	return fmt.Sprintf("%s %d %s", m.Status, m.RetryCount, m.UpdatedAt.UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
@@ -83,7 +83,7 @@ func (v *visit) unchanged(id string) (*client.MessageDetail, error) {
 		return nil, err
 	}
 	m := &got.Value
-	if now := seenOf(m); now != v.PostFormValue("seen") {
+	if now := seenState(m); now != v.PostFormValue("seen") {
 		return m, conflict(v.text("The message has changed since you saw it: it is %s now, retries used: %d of %d. Nothing was done.",
 			m.Status, m.RetryCount, m.MaxRetries))
 	}

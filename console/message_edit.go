@@ -98,7 +98,7 @@ func (v *visit) edit() (*answer, error) {
 	if err != nil {
 		return v.editAgain(d, err)
 	}
-	if now := seenOf(m); now != d.Form.Seen {
+	if now := seenState(m); now != d.Form.Seen {
 		text := v.text("The message has changed since you saw it: it is %s now, retries used: %d of %d. Nothing was done.", m.Status, m.RetryCount, m.MaxRetries)
 		d.Form.Seen = now // the next attempt is about what this page shows
 		if m.ReplacedBy != nil {

@@ -45,7 +45,7 @@ func openMessage(t *testing.T, m client.MessageDetail, change ...func(*Options))
 
 // seen are the fields of a form of the page of a message.
 func seen(m client.MessageDetail, more ...string) url.Values {
-	form := url.Values{"seen": {seenOf(&m)}}
+	form := url.Values{"seen": {seenState(&m)}}
 	for i := 0; i < len(more); i += 2 {
 		form.Set(more[i], more[i+1])
 	}

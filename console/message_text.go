@@ -2,7 +2,7 @@ package console
 
 // messageTexts are the texts of messages and single retries.
 var messageTexts = texts{
-	"Message": "メッセージ", "Message %s": "メッセージ %s", "Value": "値", "Key": "キー", "Headers": "ヘッダー", "Name": "名前", "Kind": "種類",
+	"Message %s": "メッセージ %s", "Key": "キー", "Headers": "ヘッダー", "Name": "名前", "Kind": "種類",
 	"One dead letter: why it failed, what is in it, and what became of it.": "デッドレター 1 件の失敗の理由、内容、その後の経過です。",
 	"Messages with the same cause":                                          "同じ原因のメッセージ",
 
@@ -49,16 +49,16 @@ var messageTexts = texts{
 	"A bulk retry skips it. Read it before you send it.": "一括再送では飛ばされます。送信する前に内容を確認してください。",
 	"Its edited copy was sent in its place:":             "代わりに送信した編集済みのコピー:", "It is the edited copy of": "編集元のメッセージ:",
 	"It came back as": "戻ってきたときのメッセージ:", "It came back. Before, it was": "戻ってきたメッセージです。前のメッセージ:",
-	"What was tried": "これまでの経過", "this message": "このメッセージ", "archived": "アーカイブ済み", "came back": "戻ってきた時刻:", "arrived": "到着:",
+	"this message": "このメッセージ", "archived": "アーカイブ済み", "came back": "戻ってきた時刻:", "arrived": "到着:",
 	"edited copy, made": "編集したコピー、作成:", "delivered": "配信済み", "failed": "失敗", "rejected": "拒否", "a job": "ジョブ",
 	"The chain is longer than this. The messages nearest to this one are shown.": "経過はこれより長く続いています。このメッセージに近いものを表示しています。",
-	"No.": "回", "Result": "結果", "Sent to": "送信先", "Began": "開始", "Ended": "終了", "Workflow": "ワークフロー",
+	"No.": "回", "Result": "結果", "Sent to": "送信先", "Ended": "終了", "Workflow": "ワークフロー",
 	"No retry of this message has ended yet.": "このメッセージの再送で終わったものはまだありません。",
 	"It moves to the archive after":           "アーカイブへの移動:", "It is deleted for ever after": "完全な削除:",
 
 	// Errors.
 	"Last error": "最後のエラー", "Retry %d, which ended": "%d 回目の再送、終了:", "Why the consumer failed before that": "その前にコンシューマーが失敗した理由",
-	"wrapped in": "包んでいる例外:", "%d frames of libraries": "ライブラリのフレーム %d 件", "Error as the consumer reported it": "コンシューマーが報告したエラー", "Cause": "原因",
+	"wrapped in": "包んでいる例外:", "%d frames of libraries": "ライブラリのフレーム %d 件", "Error as the consumer reported it": "コンシューマーが報告したエラー",
 	"The rest of the stack trace is left out here. The API has it whole.": "スタックトレースの残りは省略しています。全体は API で取得できます。",
 	"The dead letter has no stack trace.":                                 "デッドレターにスタックトレースはありません。",
 
@@ -81,8 +81,8 @@ var messageTexts = texts{
 	"Where it comes from": "発生元", "Original record": "元のレコード", "Its time": "その時刻", "Told by": "根拠", "the name of the dead-letter topic": "デッドレタートピックの名前",
 	"the request that handed it in": "受け付けたリクエスト", "the headers of": "ヘッダー:", "Consumer group": "コンシューマーグループ", "tried %d times": "%d 回試行",
 	"Dead letter": "デッドレター", "no record of Kafka": "Kafka のレコードではありません",
-	"Stored": "保存", "Changed": "変更", "Trace": "トレース", "Correlation": "相関 ID",
-	"For the command line": "コマンドライン", "Copy": "コピー", "Copy %s": "%s をコピー", "curl, retry": "curl、再送", "dlqctl, retry": "dlqctl、再送",
+	"Changed": "変更", "Trace": "トレース", "Correlation": "相関 ID",
+	"For the command line": "コマンドライン", "Copy %s": "%s をコピー", "curl, retry": "curl、再送", "dlqctl, retry": "dlqctl、再送",
 	"kcat, dead letter": "kcat、デッドレター", "kcat, origin": "kcat、元のレコード",
 	"DLQ_URL is the address of the server, DLQ_TOKEN a token of yours, KAFKA_BROKERS the address of Kafka.": "DLQ_URL はサーバーのアドレス、DLQ_TOKEN は自分のトークン、KAFKA_BROKERS は Kafka のアドレスです。",
 
@@ -139,7 +139,7 @@ var messageTexts = texts{
 
 	// Single retries.
 	"Retries of single messages, running and recent, the newest first. Retries of many messages are jobs.": "メッセージ 1 件ごとの再送です。実行中と最近のものを新しい順に表示します。まとめての再送はジョブにあります。",
-	"Dead-letter topic": "デッドレタートピック", "Filter": "絞り込む", "Without filter": "絞り込みを解除", "What the states mean": "状態の意味", "State": "状態", "to": "宛先:",
+	"Filter": "絞り込む", "Without filter": "絞り込みを解除", "What the states mean": "状態の意味", "to": "宛先:",
 	"joined a retry that was running":                                          "実行中の再送に合流",
 	"No retry of a single message here. A message is retried on its own page.": "メッセージ 1 件ごとの再送はありません。再送はメッセージのページで実行します。",
 }

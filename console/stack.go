@@ -30,7 +30,7 @@ const pythonHead = "Traceback (most recent call last):"
 // ownFrame is a frame that the API knows as own, empty if there is none.
 func readStack(text, ownFrame string) (faults []fault, isCut bool) {
 	if len(text) > maxStack {
-		text, isCut = string(cutText([]byte(text), maxStack)), true
+		text, isCut = cutBytes(text, maxStack), true
 	}
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if len(lines) > maxStackLines {
@@ -52,7 +52,7 @@ func readStack(text, ownFrame string) (faults []fault, isCut bool) {
 			faults[len(faults)-1].name(line)
 		default:
 			last := &faults[len(faults)-1]
-			if len(last.Frames) == 0 && !isFrame(line) && strings.TrimSpace(line) != "" && len(last.Head) < 2000 {
+			if len(last.Frames) == 0 && !isFrameLine(line) && strings.TrimSpace(line) != "" && len(last.Head) < 2000 {
 				last.Head += "\n" + line // a message with several lines
 				continue
 			}
@@ -90,7 +90,7 @@ func (f *fault) add(line string, isOwn bool) {
 	f.Frames = append(f.Frames, frames{isOwn, []string{line}})
 }
 
-func isFrame(line string) bool {
+func isFrameLine(line string) bool {
 	text := strings.TrimSpace(line)
 	return strings.HasPrefix(text, "at ") || strings.HasPrefix(text, "... ") || strings.HasPrefix(text, "File ") || strings.HasPrefix(text, "from ") ||
 		strings.HasPrefix(line, "\t") || strings.HasPrefix(text, "Suppressed:")
@@ -100,7 +100,7 @@ func isFrame(line string) bool {
 // the packages that most traces have. A wrong guess folds a line or shows one too many.
 func isOwnLine(line, ownFrame string) bool {
 	text := strings.TrimSpace(line)
-	if ownFrame != "" && strings.Contains(text, ownFrame) {
+	if isFrame(text, ownFrame) {
 		return true
 	}
 	if strings.HasPrefix(text, "... ") {
