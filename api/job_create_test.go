@@ -262,7 +262,8 @@ func TestAPlanShowsTheEffectAndChangesNothing(t *testing.T) {
 	require.Equal(t, `{"jobs":[],"pagination":{"page_size":20,"has_next":false,"next_cursor":null}}`, w.call(http.MethodGet, jobsPath).body)
 	none := w.json(http.MethodPost, plansPath, `{"kind":"retry","topic":"none.dlq"}`)
 	require.Contains(t, none.body, `,"kind":"retry","topic":"none.dlq","matched":0,"skipped":0,"by_status":{"DEAD":0,"PENDING":0,"RESOLVED":0,"RETRYING":0},`+
-		`"sample":[],"by_group":[],"more_groups":0,"by_error_class":[],"by_target_topic":[],"skip_reasons":[]}`)
+		`"sample":[],"by_group":[],"more_groups":0,"filters":{},"request_reason":null,"by_error_class":[],"by_target_topic":[],"skip_reasons":[],`+
+		`"rate_limit":0,"order":"key","ramp":null}`)
 }
 
 // previewer records the specifications of its calls.

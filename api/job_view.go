@@ -40,23 +40,38 @@ type changeJobView struct {
 // retryJobView is the resource of a bulk retry.
 type retryJobView struct {
 	jobView
-	Retried          int64     `json:"retried"`
-	Failed           int64     `json:"failed"`
-	Dead             int64     `json:"dead"`
-	Waiting          int64     `json:"waiting"`
-	CameBack         int64     `json:"came_back"`
-	AveragePerSecond float64   `json:"average_per_second"`
-	RateLimit        int       `json:"rate_limit"`
-	Order            dlq.Order `json:"order"`
-	Ramp             *rampView `json:"ramp"`
+	Retried          int64   `json:"retried"`
+	Failed           int64   `json:"failed"`
+	Dead             int64   `json:"dead"`
+	Waiting          int64   `json:"waiting"`
+	CameBack         int64   `json:"came_back"`
+	AveragePerSecond float64 `json:"average_per_second"`
+	retrySpecView
 	// Published is known only to the call that saw the job end.
 	Published *bool `json:"published,omitempty"`
+	// Verified is present when it was requested.
+	Verified *verificationsView `json:"verified,omitempty"`
+}
+
+// retrySpecView is how a bulk retry sends, in its plan and in its job.
+type retrySpecView struct {
+	RateLimit int       `json:"rate_limit"`
+	Order     dlq.Order `json:"order"`
+	Ramp      *rampView `json:"ramp"`
 	// IncludeSuspicious is present when it was requested.
 	IncludeSuspicious bool `json:"include_suspicious,omitempty"`
 	// TargetTopic is present when it was requested.
 	TargetTopic string `json:"target_topic,omitempty"`
-	// Verified is present when it was requested.
-	Verified *verificationsView `json:"verified,omitempty"`
+}
+
+func viewRetrySpec(spec *dlq.JobSpec) retrySpecView {
+	view := retrySpecView{
+		RateLimit: spec.RateLimit, Order: cmp.Or(spec.Order, dlq.OrderKey), IncludeSuspicious: spec.IncludeSuspicious, TargetTopic: spec.TargetTopic,
+	}
+	if ramp := spec.Ramp; ramp != nil {
+		view.Ramp = &rampView{Steps: ramp.Steps, Wait: durationText(ramp.Wait), MaxCameBack: ramp.MaxCameBack, Confirm: ramp.Confirm}
+	}
+	return view
 }
 
 type rampView struct {
@@ -85,15 +100,10 @@ func (s *Server) viewJob(j *dlq.Job, now time.Time) any {
 	if j.Spec.Kind != dlq.KindRetry {
 		return changeJobView{jobView: view, Changed: j.Counts.Changed}
 	}
-	retry := retryJobView{
+	return retryJobView{
 		jobView: view, Retried: j.Counts.Retried, Failed: j.Counts.Failed, Dead: j.Counts.Dead, Waiting: j.Waiting, CameBack: j.CameBack,
-		AveragePerSecond: rounded(average), RateLimit: j.Spec.RateLimit, Order: cmp.Or(j.Spec.Order, dlq.OrderKey),
-		IncludeSuspicious: j.Spec.IncludeSuspicious, TargetTopic: j.Spec.TargetTopic,
+		AveragePerSecond: rounded(average), retrySpecView: viewRetrySpec(&j.Spec),
 	}
-	if ramp := j.Spec.Ramp; ramp != nil {
-		retry.Ramp = &rampView{Steps: ramp.Steps, Wait: durationText(ramp.Wait), MaxCameBack: ramp.MaxCameBack, Confirm: ramp.Confirm}
-	}
-	return retry
 }
 
 // averageRate is in messages per second from the start to the latest change, pauses before it included. So the view

@@ -56,6 +56,27 @@ func TestAPlanWithoutMessagesIsReadAsItWasMade(t *testing.T) {
 	}
 }
 
+func TestAPlanShowsWhatWasAskedForAsItsJobDoes(t *testing.T) {
+	t.Parallel()
+	w := start(t, toTargets(t, knownTopics{"orders.retry": true}))
+	w.add(1)
+	for kind, fields := range map[string][]string{
+		"retry": {"filters", "request_reason", "rate_limit", "order", "ramp", "target_topic", "include_suspicious"},
+		"dead":  {"filters", "request_reason"},
+	} {
+		ask := `"kind":"` + kind + `","topic":"orders.dlq.v1","error":"t","not":{"class":["b","a"]},"reason":"why"`
+		if kind == "retry" {
+			ask += `,"rate_limit":5,"order":"none","ramp":{"steps":[1,10],"wait":"90s"},"target_topic":"orders.retry","include_suspicious":true`
+		}
+		plan, begin := w.planned(`{` + ask + `}`)
+		job := w.json(http.MethodPost, jobsPath, begin)
+		for _, field := range fields {
+			require.Equal(t, job.field(t, field), plan.field(t, field), field)
+		}
+		require.Equal(t, "why", plan.field(t, "request_reason"))
+	}
+}
+
 func TestAPlanNamesItsJobAndLosesDeletedMessagesOfItsSample(t *testing.T) {
 	t.Parallel()
 	w := start(t)

@@ -31,6 +31,9 @@ type planView struct {
 	ByGroup   []previewGroupView   `json:"by_group"`
 	// MoreGroups is how many groups ByGroup leaves out.
 	MoreGroups int64 `json:"more_groups"`
+	// Filters and RequestReason are the request's.
+	Filters       filterView `json:"filters"`
+	RequestReason *string    `json:"request_reason"`
 }
 
 // retryPlanView is the plan of a bulk retry.
@@ -39,6 +42,7 @@ type retryPlanView struct {
 	ByErrorClass  []previewCountView `json:"by_error_class"`
 	ByTargetTopic []previewCountView `json:"by_target_topic"`
 	SkipReasons   []previewCountView `json:"skip_reasons"`
+	retrySpecView
 }
 
 type previewGroupView struct {
@@ -131,6 +135,7 @@ func (s *Server) replyPlan(c *fiber.Ctx, plan *dlq.JobPlan, messages []dlq.Messa
 		ID: plan.ID, Hash: plan.Hash(), ExpiresAt: timestamp(plan.ExpiresAt),
 		Kind: spec.Kind, Topic: spec.Topic, Matched: plan.Effect.Matched, Skipped: summary.Skipped, ByStatus: countsOf(summary.ByStatus),
 		Sample: sample, ByGroup: viewByGroup(summary.ByGroup), MoreGroups: summary.Groups - int64(len(summary.ByGroup)),
+		Filters: viewFilter(&spec.Filter), RequestReason: optionalText(spec.Reason),
 	}
 	if plan.IsStarted {
 		view.JobID = &plan.ID
@@ -140,7 +145,7 @@ func (s *Server) replyPlan(c *fiber.Ctx, plan *dlq.JobPlan, messages []dlq.Messa
 	}
 	return reply(c, http.StatusOK, retryPlanView{
 		planView: view, ByErrorClass: viewCounts(summary.ByErrorClass), SkipReasons: viewCounts(summary.SkipReasons),
-		ByTargetTopic: viewCounts(plan.Effect.ByTarget),
+		ByTargetTopic: viewCounts(plan.Effect.ByTarget), retrySpecView: viewRetrySpec(spec),
 	})
 }
 

@@ -516,6 +516,9 @@ type ChangePlan struct {
 	// ExpiresAt A time (RFC 3339) in the years 2 to 9999.
 	ExpiresAt Instant `json:"expires_at"`
 
+	// Filters The filters of the request. An absent filter matches every message.
+	Filters Filters `json:"filters"`
+
 	// Hash SHA-256 of the request, scope and effect of the plan, in hexadecimal.
 	Hash PlanHash `json:"hash"`
 	ID   string   `json:"id"`
@@ -533,6 +536,9 @@ type ChangePlan struct {
 
 	// MoreGroups How many more groups there are.
 	MoreGroups MoreGroups `json:"more_groups"`
+
+	// RequestReason The `reason` of the request.
+	RequestReason *string `json:"request_reason"`
 
 	// Sample Messages that would be changed, the oldest first.
 	Sample []ListedMessage `json:"sample"`
@@ -2160,9 +2166,15 @@ type RetryPlan struct {
 	// ExpiresAt A time (RFC 3339) in the years 2 to 9999.
 	ExpiresAt Instant `json:"expires_at"`
 
+	// Filters The filters of the request. An absent filter matches every message.
+	Filters Filters `json:"filters"`
+
 	// Hash SHA-256 of the request, scope and effect of the plan, in hexadecimal.
 	Hash PlanHash `json:"hash"`
 	ID   string   `json:"id"`
+
+	// IncludeSuspicious Present and true if the request has it.
+	IncludeSuspicious *bool `json:"include_suspicious,omitempty"`
 
 	// JobID The plan's job, whose id is the plan's; null until the job is started.
 	JobID *PlanJob      `json:"job_id"`
@@ -2174,13 +2186,27 @@ type RetryPlan struct {
 	// MoreGroups How many more groups there are.
 	MoreGroups MoreGroups `json:"more_groups"`
 
+	// Order With `key`, a message that fails blocks the later messages of its key: they are skipped. With
+	// `none` they are sent too.
+	Order Order `json:"order"`
+	Ramp  *Ramp `json:"ramp"`
+
+	// RateLimit Messages per second over all lanes and workers of the job; 0 means no limit.
+	RateLimit RateLimit `json:"rate_limit"`
+
+	// RequestReason The `reason` of the request.
+	RequestReason *string `json:"request_reason"`
+
 	// Sample The first messages that would be sent, in their order.
 	Sample      []ListedMessage `json:"sample"`
 	SkipReasons PlanCounts      `json:"skip_reasons"`
 
 	// Skipped Messages that match the filters but would not be sent.
-	Skipped int64  `json:"skipped"`
-	Topic   string `json:"topic"`
+	Skipped int64 `json:"skipped"`
+
+	// TargetTopic Where the messages would go instead of their original topic. Absent unless it was requested.
+	TargetTopic *string `json:"target_topic,omitempty"`
+	Topic       string  `json:"topic"`
 }
 
 // RetryPlan_ByStatus All messages that match the filters.
