@@ -72,6 +72,10 @@ func (b *browser) answer(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		answer = apiError{http.StatusNotFound, "ERR_DLQ_NOT_FOUND", "no such thing: " + r.URL.Path}
 	}
+	if refused, ok := answer.(refusal); ok {
+		w.WriteHeader(refused.status)
+		answer = map[string]any{"error": map[string]any{"code": refused.code, "message": "refused", "request_id": "req_1", "details": refused.details}}
+	}
 	if refused, ok := answer.(apiError); ok {
 		w.WriteHeader(refused.status)
 		answer = map[string]any{"error": map[string]any{"code": refused.code, "message": refused.message, "request_id": "req_1", "details": []any{}}}

@@ -32,8 +32,18 @@ func (c *Console) routes() http.Handler {
 	page("GET /retries", (*visit).retries)
 
 	// Plans.
+	page("GET /plans/new", (*visit).newPlan)
+	page("POST /plans/new", (*visit).createPlan)
+	page("GET /plans/{id}", (*visit).plan)
+	page("POST /plans/{id}", (*visit).startPlan)
 
 	// Jobs.
+	page("GET /jobs", (*visit).jobs)
+	page("GET /jobs/{id}", (*visit).job)
+	page("POST /jobs/{id}/pause", (*visit).pauseJob)
+	page("POST /jobs/{id}/resume", (*visit).resumeJob)
+	page("POST /jobs/{id}/rate", (*visit).changeRate)
+	page("POST /jobs/{id}/cancel", (*visit).cancelJob)
 
 	// Archive and audit.
 

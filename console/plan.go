@@ -1,0 +1,325 @@
+package console
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"dlqmanager/client"
+)
+
+// planPage is a plan before its job is started.
+type planPage struct {
+	client.RetryPlan
+
+	// Title says what the job would do.
+	Title     string
+	Selection []string
+	// Again is the form of this plan; List shows the messages of its selection.
+	Again, List string
+	Bar         bar
+	ByStatus    []client.PlanCounts_Item
+	Ramp        []string
+	// Takes says how long the job would take, empty if nobody knows.
+	Takes string
+	// Button and Question name the number and the target.
+	Button, Question string
+	MayStart         bool
+	// Problem is why the start was refused, with the differences to the plan and the job that is in the way.
+	Problem     string
+	Differences []client.ErrorDetail
+	Busy        string
+	// Expired is set if the plan cannot be started any more. Nothing else is known about it.
+	Expired bool
+	// Reason and Typed are the fields of the form.
+	Reason, Typed string
+}
+
+// planOf reads a plan of any kind: the plan of a retry has all fields of the others.
+func planOf(answer client.Plan) (client.RetryPlan, error) {
+	var plan client.RetryPlan
+	content, err := answer.MarshalJSON()
+	if err == nil {
+		err = json.Unmarshal(content, &plan)
+	}
+	return plan, err
+}
+
+// plan shows what a job would do.
+func (v *visit) plan() (*answer, error) {
+	page, err := v.readPlan()
+	if err != nil {
+		return nil, err
+	}
+	return v.showPlan(page, http.StatusOK)
+}
+
+func (v *visit) showPlan(page *planPage, status int) (*answer, error) {
+	return &answer{template: "plan", title: page.Title, data: page, status: status}, nil
+}
+
+// readPlan reads the plan of the address.
+func (v *visit) readPlan() (*planPage, error) {
+	answer, err := v.api.GetPlan(v.Context(), v.PathValue("id"), nil)
+	if isCode(err, client.ErrorCodePlanExpired) {
+		return v.expiredPlan(v.explain(err)), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	plan, err := planOf(answer.Value)
+	if err != nil {
+		return nil, err
+	}
+	return v.planPageOf(plan), nil
+}
+
+func (v *visit) planPageOf(plan client.RetryPlan) *planPage {
+	kind, form := string(plan.Kind), formOfPlan(plan)
+	p := &planPage{
+		RetryPlan: plan, Title: v.planTitle(kind), Selection: v.selection(form.Selected), Again: form.path(), List: form.Selected.list(kind, plan.Topic),
+		Button: v.planButton(plan), Question: v.planQuestion(kind), MayStart: v.mayStart(kind), Takes: v.takes(plan), Ramp: v.rampWords(plan.Ramp),
+		Reason: valueOf(plan.RequestReason),
+	}
+	p.ByStatus = []client.PlanCounts_Item{
+		{Name: "PENDING", Count: plan.ByStatus.PENDING}, {Name: "RETRYING", Count: plan.ByStatus.RETRYING},
+		{Name: "DEAD", Count: plan.ByStatus.DEAD}, {Name: "RESOLVED", Count: plan.ByStatus.RESOLVED},
+	}
+	for i := range p.SkipReasons {
+		p.SkipReasons[i].Name = v.language.skipReason(p.SkipReasons[i].Name)
+	}
+	p.Bar = v.language.barOf(plan.Matched+plan.Skipped,
+		barPart{Class: "c1", Name: v.wouldGo(kind), Count: plan.Matched}, barPart{Class: "c0", Name: v.text("left out"), Count: plan.Skipped})
+	return p
+}
+
+// Typing tells whether the topic must be typed before the job is started: what is deleted is gone.
+func (p *planPage) Typing() bool { return p.Kind == "delete" }
+
+// formOfPlan is the form that would make a plan again.
+func formOfPlan(plan client.RetryPlan) *planForm {
+	f := &planForm{
+		Kind: string(plan.Kind), Topic: plan.Topic, Selected: filtersFrom(plan.Filters), Reason: valueOf(plan.RequestReason), Target: valueOf(plan.TargetTopic),
+		Ramp: rampNone, Steps: firstSteps, Wait: firstWait, CameBack: firstCameBack, Suspicious: plan.IncludeSuspicious != nil && *plan.IncludeSuspicious,
+	}
+	f.Whole = f.isWhole()
+	if f.Kind != "retry" {
+		f.Ramp = rampSteps
+		return f
+	}
+	if plan.Order == "none" {
+		f.Order = "none"
+	}
+	if plan.RateLimit > 0 {
+		f.Rate = strconv.FormatInt(plan.RateLimit, 10)
+	}
+	if ramp := plan.Ramp; ramp != nil {
+		steps := make([]string, 0, len(ramp.Steps))
+		for _, step := range ramp.Steps {
+			steps = append(steps, strconv.FormatInt(step, 10))
+		}
+		f.Ramp, f.Steps, f.Wait = rampSteps, strings.Join(steps, ", "), valueOf(ramp.Wait)
+		if ramp.MaxCameBack != nil {
+			f.CameBack = strconv.FormatFloat(*ramp.MaxCameBack*100, 'g', 6, 64)
+		}
+		f.Confirm = ramp.Confirm != nil
+	}
+	return f
+}
+
+// expiredPlan is the page of a plan that the API does not show any more. Its address, or the form that was sent, remembers
+// what it was made of.
+func (v *visit) expiredPlan(problem string) *planPage {
+	p := &planPage{Expired: true, Problem: problem, Title: v.text("This plan has expired")}
+	if form, bad := v.planFormOf(v.URL.Query()); bad == "" && form.Topic != "" {
+		p.Again, p.Selection, p.Topic = form.path(), v.selection(form.Selected), form.Topic
+	}
+	if again := v.PostFormValue("again"); strings.HasPrefix(ownPath(again, ""), "/plans/new?") {
+		p.Again = again
+	}
+	return p
+}
+
+// startPlan starts the job of a plan. The job has the id of the plan, so that a second click, tab or operator finds the same job.
+func (v *visit) startPlan() (*answer, error) {
+	page, err := v.readPlan()
+	if err != nil {
+		return nil, err
+	}
+	path := "/jobs/" + url.PathEscape(v.PathValue("id"))
+	switch {
+	case page.Expired:
+		return v.showPlan(page, http.StatusConflict)
+	case page.JobID != nil:
+		return v.done(path, v.text("The job of this plan was started before. Nothing was started twice."))
+	}
+	page.Reason, page.Typed = valueOf(v.field("reason")), v.PostFormValue("typed")
+	if page.Typing() && strings.TrimSpace(page.Typed) != page.Topic {
+		page.Problem = v.text("Nothing was deleted: type the name of the topic, %s, to confirm.", page.Topic)
+		return v.showPlan(page, http.StatusBadRequest)
+	}
+	var start client.JobStart
+	if err := start.FromPlanStart(client.PlanStart{Plan: page.ID, Reason: v.field("reason")}); err != nil {
+		return nil, err
+	}
+	prefer := "respond-async"
+	if _, err = v.api.CreateJob(v.Context(), &client.CreateJobParams{Prefer: &prefer}, start); err == nil {
+		return v.done(path, v.text("The job runs. It goes on when you close this page."))
+	}
+	var refused *client.APIError
+	if !errors.As(err, &refused) || refused.Status == http.StatusUnauthorized {
+		return nil, err
+	}
+	if isCode(err, client.ErrorCodePlanExpired) {
+		return v.showPlan(v.expiredPlan(v.explain(err)), http.StatusConflict)
+	}
+	page.Problem = refused.Message
+	for _, detail := range refused.Details {
+		if detail.Field == "job_id" {
+			page.Busy = detail.Message
+		} else {
+			page.Differences = append(page.Differences, detail)
+		}
+	}
+	return v.showPlan(page, refused.Status)
+}
+
+func isCode(err error, code client.ErrorCode) bool { return err != nil && client.CodeOf(err) == code }
+
+// Changed tells whether the plan no longer holds, so that only a new one can be started.
+func (p *planPage) Changed() bool { return len(p.Differences) > 0 }
+
+// CanStart tells whether the button is on.
+func (p *planPage) CanStart() bool { return p.Matched > 0 && p.MayStart && !p.Changed() }
+
+// planButton names the number of messages and where they go.
+func (v *visit) planButton(plan client.RetryPlan) string {
+	n := plan.Matched
+	switch plan.Kind {
+	case "revive":
+		return v.text("Revive %d messages of %s", n, plan.Topic)
+	case "dead":
+		return v.text("Mark %d messages of %s dead", n, plan.Topic)
+	case "delete":
+		return v.text("Delete %d messages of %s", n, plan.Topic)
+	case "restore":
+		return v.text("Restore %d messages of %s", n, plan.Topic)
+	}
+	switch len(plan.ByTargetTopic) {
+	case 0:
+		return v.text("Send %d messages of %s", n, plan.Topic)
+	case 1:
+		return v.text("Send %d messages to %s", n, plan.ByTargetTopic[0].Name)
+	default:
+		return v.text("Send %d messages to %d topics", n, len(plan.ByTargetTopic))
+	}
+}
+
+func (v *visit) wouldGo(kind string) string {
+	if kind == "retry" {
+		return v.text("would be sent")
+	}
+	return v.text("would be changed")
+}
+
+// planQuestion says what cannot be taken back.
+func (v *visit) planQuestion(kind string) string {
+	switch kind {
+	case "revive":
+		return v.text("The messages become PENDING, with no retry counted. Nothing is sent.")
+	case "dead":
+		return v.text("The messages become DEAD. Nothing is sent; a revival makes them PENDING again.")
+	case "delete":
+		return v.text("The messages are deleted with their bytes and their history. This cannot be undone.")
+	case "restore":
+		return v.text("The messages leave the archive and become PENDING. Nothing is sent.")
+	default:
+		return v.text("Whatever is sent cannot be taken back. The job can be paused and cancelled at any time.")
+	}
+}
+
+// rampWords says a ramp in sentences, none if there is none.
+func (v *visit) rampWords(ramp *client.Ramp) []string {
+	if ramp == nil {
+		return nil
+	}
+	steps := make([]string, 0, len(ramp.Steps))
+	for _, step := range ramp.Steps {
+		steps = append(steps, printerOf(v.language).Sprint(step))
+	}
+	words := []string{v.text("First %s messages, then the rest.", strings.Join(steps, ", "))}
+	if ramp.Wait != nil {
+		words = append(words, v.text("After each step it waits %s.", *ramp.Wait))
+	}
+	if ramp.MaxCameBack != nil {
+		words = append(words, v.text("It pauses itself if more than %s%% of the messages come back.", strconv.FormatFloat(*ramp.MaxCameBack*100, 'g', 6, 64)))
+	}
+	if ramp.Confirm != nil {
+		words = append(words, v.text("Each step also waits until the consumers are past its messages."))
+	}
+	return words
+}
+
+// takes says how long a plan would take: at its rate, with the waits of its ramp. Without a rate only the targets know.
+func (v *visit) takes(plan client.RetryPlan) string {
+	if plan.Kind != "retry" || plan.Matched == 0 {
+		return ""
+	}
+	var waits time.Duration
+	if plan.Ramp != nil && plan.Ramp.Wait != nil {
+		wait, _ := time.ParseDuration(*plan.Ramp.Wait)
+		var sent int64
+		for _, step := range plan.Ramp.Steps {
+			if sent += step; sent < plan.Matched {
+				waits += wait
+			}
+		}
+	}
+	if plan.RateLimit == 0 {
+		if waits == 0 {
+			return v.text("as fast as the targets take them")
+		}
+		return v.text("%s of waiting, and the time that the targets take", v.language.duration(waits))
+	}
+	return v.text("about %s", v.language.duration(waits+time.Duration(float64(plan.Matched)/float64(plan.RateLimit)*float64(time.Second))))
+}
+
+// duration writes a time for people.
+func (l locale) duration(d time.Duration) string {
+	switch s := int64(d.Round(time.Second).Seconds()); {
+	case s < 60:
+		return l.text("%d s", max(s, 1))
+	case s < 3600:
+		return l.text("%d min", (s+30)/60)
+	case s < 48*3600:
+		return l.text("%d h %d min", s/3600, s%3600/60)
+	default:
+		return l.text("%d d", s/86400)
+	}
+}
+
+// skipReason says in the language of the page why a message is left out. The API says it in English.
+func (l locale) skipReason(reason string) string {
+	switch reason {
+	case "already resolved":
+		return l.text("already resolved")
+	case "dead":
+		return l.text("dead: revive them first")
+	case "being retried by another workflow":
+		return l.text("being retried already")
+	case "no retries left":
+		return l.text("no retries left: a revival gives them new ones")
+	case "its original topic is a dead-letter topic or an internal one":
+		return l.text("its original topic is a dead-letter topic or an internal one")
+	case "its original topic does not follow from the name of its dead-letter topic, and your grants do not cover it":
+		return l.text("its original topic does not follow from its dead-letter topic, and your rights do not cover it")
+	case "its headers are suspicious; include_suspicious sends it":
+		return l.text("its headers are suspicious: the form has a field to send them too")
+	default:
+		return reason
+	}
+}

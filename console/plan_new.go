@@ -1,0 +1,153 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"dlqmanager/client"
+)
+
+// planNewPage is the form of a plan.
+type planNewPage struct {
+	planForm
+
+	// Selection says in words which messages are meant, List shows them.
+	Selection []string
+	List      string
+	// Hidden are the filters as fields of the form.
+	Hidden filters
+	// Problem says what is wrong, Problems by the fields of the API.
+	Problem  string
+	Problems map[string]string
+	// Refused is set if no plan can be made of this address.
+	Refused bool
+	// MayStart tells whether the user may start such a job; a plan alone needs less.
+	MayStart bool
+}
+
+// IsWhole tells whether every message of the topic is meant.
+func (p planNewPage) IsWhole() bool { return p.isWhole() }
+
+// newPlan shows the form of a plan, of the selection in its address.
+func (v *visit) newPlan() (*answer, error) {
+	form, problem := v.planFormOf(v.URL.Query())
+	page := v.planPage(form)
+	page.Problem, page.Refused = problem, problem != ""
+	if form.Topic == "" {
+		page.Problem, page.Refused = v.text("Choose the messages first, on the page of a topic or of a cause."), true
+	}
+	a, err := show("plan_new", v.planTitle(form.Kind), page)
+	if page.Refused {
+		a.status = http.StatusBadRequest
+	}
+	return a, err
+}
+
+func (v *visit) planPage(form planForm) planNewPage {
+	return planNewPage{
+		planForm: form, Selection: v.selection(form.Selected), List: form.Selected.list(form.Kind, form.Topic), Hidden: form.Selected,
+		Problems: map[string]string{}, MayStart: v.mayStart(form.Kind),
+	}
+}
+
+// createPlan makes the plan and leads to it. Nothing is sent or changed by that.
+func (v *visit) createPlan() (*answer, error) {
+	if err := v.ParseForm(); err != nil {
+		return nil, err
+	}
+	form, problem := v.planFormOf(v.PostForm)
+	page := v.planPage(form)
+	again := func(status int) (*answer, error) {
+		return &answer{template: "plan_new", title: v.planTitle(form.Kind), data: page, status: status}, nil
+	}
+	if problem != "" {
+		page.Problem, page.Refused = problem, true
+		return again(http.StatusBadRequest)
+	}
+	if form.isWhole() && !form.Whole {
+		page.Problem = v.text("Mark that you mean every message of the topic.")
+		return again(http.StatusBadRequest)
+	}
+	request, err := form.request()
+	if err != nil {
+		return nil, err
+	}
+	made, err := v.api.CreatePlan(v.Context(), request)
+	var refused *client.APIError
+	if errors.As(err, &refused) && refused.Status != http.StatusUnauthorized {
+		page.Problem = refused.Message
+		var others []string
+		for _, detail := range refused.Details {
+			if slices.Contains(planFields, detail.Field) {
+				page.Problems[detail.Field] = detail.Message
+			} else {
+				others = append(others, detail.Field+": "+detail.Message)
+			}
+		}
+		if len(others) > 0 {
+			page.Problem += " (" + strings.Join(others, "; ") + ")"
+		}
+		return again(refused.Status)
+	}
+	if err != nil {
+		return nil, err
+	}
+	plan, err := planOf(made.Value)
+	if err != nil {
+		return nil, err
+	}
+	return goTo("/plans/" + plan.ID + form.memory())
+}
+
+// planFields are the fields of the API that the form shows a problem beside.
+var planFields = []string{"target_topic", "order", "rate_limit", "ramp", "ramp.steps", "ramp.wait", "ramp.max_came_back", "ramp.confirm", "include_suspicious", "reason"}
+
+// longestMemory bounds an address; browsers and proxies refuse long ones.
+const longestMemory = 1800
+
+// memory is the form for the address of its plan, so that the page of an expired plan can make it again. A long one is left out.
+func (f *planForm) memory() string {
+	if text := f.values().Encode(); len(text) <= longestMemory {
+		return "?" + text
+	}
+	return ""
+}
+
+func (v *visit) planTitle(kind string) string {
+	switch kind {
+	case "revive":
+		return v.text("Plan: revive messages")
+	case "dead":
+		return v.text("Plan: mark messages dead")
+	case "delete":
+		return v.text("Plan: delete messages")
+	case "restore":
+		return v.text("Plan: restore messages from the archive")
+	default:
+		return v.text("Plan: send messages again")
+	}
+}
+
+// selection says in words which messages are selected.
+func (v *visit) selection(selected filters) []string {
+	words := make([]string, 0, len(selected))
+	for _, one := range selected {
+		words = append(words, one.words(v.language))
+	}
+	return words
+}
+
+// mayStart tells whether the user may start a job of a kind, at least on some topics. The kind's right is also the one for a
+// single message.
+func (v *visit) mayStart(kind string) bool {
+	method, path := http.MethodPost, map[string]string{
+		"retry": "/api/v1/dlq/messages/:id/retry", "revive": "/api/v1/dlq/messages/:id/revive", "dead": "/api/v1/dlq/messages/:id/dead",
+		"delete": "/api/v1/dlq/messages/:id", "restore": "/api/v1/archive/messages/:id/restore",
+	}[kind]
+	if kind == "delete" {
+		method = http.MethodDelete
+	}
+	return v.may(http.MethodPost, "/api/v1/jobs") && v.may(method, path)
+}

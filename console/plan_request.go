@@ -1,0 +1,314 @@
+package console
+
+import (
+	"encoding/json"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dlqmanager/client"
+)
+
+// jobKinds are the kinds of jobs, in the order of a choice.
+var jobKinds = []string{"retry", "revive", "dead", "delete", "restore"}
+
+// planForm is a request for a plan: what to do, with which messages, and how to send them. It lies in the address of the
+// form, so that a plan can be changed, and made again after it has expired.
+type planForm struct {
+	Kind, Topic string
+	Selected    filters
+
+	Reason, Target, Order, Rate string
+	// Ramp is steps or none. The others describe the steps; CameBack is in percent.
+	Ramp, Steps, Wait, CameBack string
+	Confirm, Suspicious         bool
+	// Whole is set by whoever means every message of the topic.
+	Whole bool
+}
+
+const (
+	rampSteps     = "steps"
+	rampNone      = "none"
+	firstSteps    = "1, 10, 100"
+	firstWait     = "30s"
+	firstCameBack = "10"
+)
+
+// ownFields are the fields of the form beside the filters.
+var ownFields = []string{"kind", "topic", "reason", "target_topic", "order", "rate_limit", "ramp", "steps", "wait", "max_came_back", "confirm",
+	"include_suspicious", "whole"}
+
+// planFormOf reads a form or an address. The problem names a filter that a job does not have: to leave it out would select
+// more messages than were meant.
+func (v *visit) planFormOf(values url.Values) (f planForm, problem string) {
+	f = planForm{
+		Kind: values.Get("kind"), Topic: values.Get("topic"), Selected: filtersOf(values),
+		Reason: strings.ReplaceAll(values.Get("reason"), "\r\n", "\n"), Target: strings.TrimSpace(values.Get("target_topic")),
+		Order: values.Get("order"), Rate: strings.TrimSpace(values.Get("rate_limit")),
+		Ramp: rampSteps, Steps: firstSteps, Wait: firstWait, CameBack: firstCameBack,
+		Confirm: values.Get("confirm") != "", Suspicious: values.Get("include_suspicious") != "", Whole: values.Get("whole") != "",
+	}
+	if values.Get("ramp") == rampNone {
+		f.Ramp = rampNone
+	}
+	for name, to := range map[string]*string{"steps": &f.Steps, "wait": &f.Wait, "max_came_back": &f.CameBack} {
+		if values.Has(name) {
+			*to = strings.TrimSpace(values.Get(name))
+		}
+	}
+	if !slices.Contains(jobKinds, f.Kind) {
+		f.Kind = "retry"
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		isFilter := isFilter(name)
+		switch {
+		case slices.Contains(ownFields, name):
+		case !isFilter || name == "verified":
+			return f, v.text("Jobs have no filter “%s”. Choose the messages in another way, so that no others are taken.", name)
+		case slices.Contains(values[name], "") && name != "key":
+			return f, v.text("The filter “%s” has no value. Choose the messages again, so that no others are taken.", name)
+		case len(values[name]) > 1 && name != "status" && name != "ids" && !strings.HasPrefix(name, "not."):
+			return f, v.text("The filter “%s” has several values. Choose the messages again, so that no others are taken.", name)
+		}
+	}
+	return f, ""
+}
+
+// isWhole tells whether nothing but a status limits the selection.
+func (f *planForm) isWhole() bool {
+	return !slices.ContainsFunc(f.Selected, func(one filter) bool { return one.Name != "status" })
+}
+
+// values is the form as an address. A field with its first value is left out.
+func (f *planForm) values() url.Values {
+	values := f.Selected.query()
+	set := func(name, value, first string) {
+		if value != first {
+			values.Set(name, value)
+		}
+	}
+	set("kind", f.Kind, "")
+	set("topic", f.Topic, "")
+	set("reason", f.Reason, "")
+	set("target_topic", f.Target, "")
+	set("order", f.Order, "")
+	set("rate_limit", f.Rate, "")
+	set("ramp", f.Ramp, rampSteps)
+	set("steps", f.Steps, firstSteps)
+	set("wait", f.Wait, firstWait)
+	set("max_came_back", f.CameBack, firstCameBack)
+	for name, isSet := range map[string]bool{"confirm": f.Confirm, "include_suspicious": f.Suspicious, "whole": f.Whole} {
+		if isSet {
+			values.Set(name, "1")
+		}
+	}
+	return values
+}
+
+// path is the form's page with what was entered.
+func (f *planForm) path() string { return "/plans/new?" + f.values().Encode() }
+
+// request is the body of the plan. Whatever is no number goes as it is: the API says what is wrong with it.
+func (f *planForm) request() (client.JobRequest, error) {
+	body := f.Selected.body()
+	body["kind"], body["topic"] = f.Kind, f.Topic
+	if f.Reason != "" {
+		body["reason"] = f.Reason
+	}
+	if f.Kind == "retry" {
+		if f.Target != "" {
+			body["target_topic"] = f.Target
+		}
+		if f.Order != "" {
+			body["order"] = f.Order
+		}
+		if f.Rate != "" {
+			body["rate_limit"] = number(f.Rate)
+		}
+		if f.Suspicious {
+			body["include_suspicious"] = true
+		}
+		if f.Ramp == rampSteps {
+			body["ramp"] = f.ramp()
+		}
+	}
+	var request client.JobRequest
+	content, err := json.Marshal(body)
+	if err != nil {
+		return request, err
+	}
+	return request, json.Unmarshal(content, &request)
+}
+
+func (f *planForm) ramp() map[string]any {
+	steps := []any{}
+	for step := range strings.SplitSeq(f.Steps, ",") {
+		if step = strings.TrimSpace(step); step != "" {
+			steps = append(steps, number(step))
+		}
+	}
+	ramp := map[string]any{"steps": steps}
+	if f.Wait != "" {
+		ramp["wait"] = f.Wait
+	}
+	if f.CameBack != "" {
+		ramp["max_came_back"] = f.CameBack
+		if percent, err := strconv.ParseFloat(f.CameBack, 64); err == nil {
+			ramp["max_came_back"] = json.RawMessage(strconv.FormatFloat(percent/100, 'f', -1, 64))
+		}
+	}
+	if f.Confirm {
+		ramp["confirm"] = "verified"
+	}
+	return ramp
+}
+
+// number is a number for JSON as it was written, or else the text.
+func number(text string) any {
+	if _, err := strconv.ParseInt(text, 10, 64); err == nil && json.Valid([]byte(text)) {
+		return json.Number(text)
+	}
+	return text
+}
+
+// body returns the filters as the fields of a plan or a job.
+func (f filters) body() map[string]any {
+	body := map[string]any{}
+	put := func(to map[string]any, name string, value any, isList bool) {
+		if isList {
+			list, _ := to[name].([]any)
+			value = append(list, value)
+		}
+		to[name] = value
+	}
+	not := map[string]any{}
+	for _, one := range f {
+		to, base := body, one.base()
+		if one.Not() {
+			to = not
+		}
+		header, isHeader := strings.CutPrefix(base, "header.")
+		path, isPayload := strings.CutPrefix(base, "payload.")
+		switch {
+		case isHeader && one.Not():
+			put(to, "headers", map[string]string{header: one.Value}, true)
+		case isPayload && one.Not():
+			put(to, "payload", map[string]string{path: one.Value}, true)
+		case isHeader:
+			addTo(body, "headers", header, one.Value)
+		case isPayload:
+			addTo(body, "payload", path, one.Value)
+		case base == "status" || base == "ids":
+			for value := range strings.SplitSeq(one.Value, ",") {
+				put(to, base, value, true)
+			}
+		case base == "suspicious" && (one.Value == "true" || one.Value == "false"):
+			to[base] = one.Value == "true"
+		case base == "origin_partition" || base == "origin_offset":
+			put(to, base, number(one.Value), one.Not())
+		default:
+			put(to, base, one.Value, one.Not())
+		}
+	}
+	if len(not) > 0 {
+		body["not"] = not
+	}
+	return body
+}
+
+func addTo(body map[string]any, field, name, value string) {
+	values, _ := body[field].(map[string]string)
+	if values == nil {
+		values = map[string]string{}
+		body[field] = values
+	}
+	values[name] = value
+}
+
+// filtersFrom reads the filters of a plan or a job.
+func filtersFrom(all client.Filters) filters {
+	query := url.Values{}
+	text := func(name string, value *string) {
+		if value != nil {
+			query.Set(name, *value)
+		}
+	}
+	text("error", all.Error)
+	text("class", all.Class)
+	text("key", all.Key)
+	text("consumer_group", all.ConsumerGroup)
+	text("group", all.Group)
+	text("trace_id", all.TraceID)
+	text("correlation_id", all.CorrelationID)
+	for name, at := range map[string]*time.Time{"created_from": all.CreatedFrom, "created_to": all.CreatedTo} {
+		if at != nil {
+			query.Set(name, at.Format(time.RFC3339Nano))
+		}
+	}
+	for name, n := range map[string]*int64{"origin_partition": all.OriginPartition, "origin_offset": all.OriginOffset} {
+		if n != nil {
+			query.Set(name, strconv.FormatInt(*n, 10))
+		}
+	}
+	if all.Suspicious != nil {
+		query.Set("suspicious", strconv.FormatBool(*all.Suspicious))
+	}
+	if all.Status != nil {
+		status := make([]string, 0, len(*all.Status))
+		for _, one := range *all.Status {
+			status = append(status, string(one))
+		}
+		query.Set("status", strings.Join(status, ","))
+	}
+	if all.Ids != nil {
+		query.Set("ids", strings.Join(*all.Ids, ","))
+	}
+	pairs := func(prefix string, values map[string]string) {
+		for name, value := range values {
+			query.Add(prefix+name, value)
+		}
+	}
+	if all.Headers != nil {
+		pairs("header.", *all.Headers)
+	}
+	if all.Payload != nil {
+		pairs("payload.", *all.Payload)
+	}
+	if not := all.Not; not != nil {
+		for name, values := range map[string][]string{
+			"error": not.Error, "class": not.Class, "key": not.Key, "consumer_group": not.ConsumerGroup, "group": not.Group,
+			"trace_id": not.TraceID, "correlation_id": not.CorrelationID,
+		} {
+			query["not."+name] = append(query["not."+name], values...)
+		}
+		for name, values := range map[string][]int64{"origin_partition": not.OriginPartition, "origin_offset": not.OriginOffset} {
+			for _, n := range values {
+				query.Add("not."+name, strconv.FormatInt(n, 10))
+			}
+		}
+		for _, values := range not.Headers {
+			pairs("not.header.", values)
+		}
+		for _, values := range not.Payload {
+			pairs("not.payload.", values)
+		}
+	}
+	return filtersOf(query)
+}
+
+// list is the page of the messages of a selection.
+func (f filters) list(kind, topic string) string {
+	query := f.query()
+	path := "/topics/" + url.PathEscape(topic)
+	if kind == "restore" {
+		query.Set("topic", topic)
+		path = "/archive"
+	}
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
