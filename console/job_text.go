@@ -6,7 +6,7 @@ var jobTexts = texts{
 	"Filter": "絞り込み", "Without this filter: %s": "このフィルターを外す: %s", "Clear all": "すべて解除", "Kind": "種類", "State": "状態", "all": "すべて",
 	"Started by": "開始した人", "Started": "開始", "at any time": "すべての期間", "Show": "表示", "Job": "ジョブ", "Progress": "進み具合", "Steer": "操作",
 	"This job has changed meanwhile. Nothing was changed.": "ジョブの状態が変わっていたため、何も変更していません。",
-	"%d came back": "戻り %d 件", "%d failed": "失敗 %d 件", "%d dead": "DEAD %d 件",
+	"%d came back": "戻り %d 件", "%d failed": "失敗 %d 件", "%d dead": "DEAD %d 件", "%d waiting": "待機 %d 件",
 	"You may not steer jobs.": "ジョブを操作する権限がありません。",
 	"An administrator of the manager can give you the right; “My access” shows what you have.": "管理者に依頼してください。現在の権限は「自分の権限」で確認できます。",
 	"No job matches.": "一致するジョブはありません。",

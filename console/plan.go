@@ -151,14 +151,11 @@ func (v *visit) startPlan() (*answer, error) {
 		return nil, err
 	}
 	path := "/jobs/" + url.PathEscape(v.PathValue("id"))
-	switch {
-	case page.Expired:
+	if page.Expired {
 		return v.showPlan(page, http.StatusConflict)
-	case page.JobID != nil:
-		return v.done(path, v.text("The job of this plan was started before. Nothing was started twice."))
 	}
 	page.Reason, page.Typed = valueOf(v.field("reason")), v.PostFormValue("typed")
-	if page.Typing() && strings.TrimSpace(page.Typed) != page.Topic {
+	if page.JobID == nil && page.Typing() && strings.TrimSpace(page.Typed) != page.Topic {
 		page.Problem = v.text("Nothing was deleted: type the name of the topic, %s, to confirm.", page.Topic)
 		return v.showPlan(page, http.StatusBadRequest)
 	}
@@ -168,6 +165,9 @@ func (v *visit) startPlan() (*answer, error) {
 	}
 	prefer := "respond-async"
 	if _, err = v.api.CreateJob(v.Context(), &client.CreateJobParams{Prefer: &prefer}, start); err == nil {
+		if page.JobID != nil { // the request has only made sure that its workflow was started
+			return v.done(path, v.text("The job of this plan was started before. Nothing was started twice."))
+		}
 		return v.done(path, v.text("The job runs. It goes on when you close this page."))
 	}
 	var refused *client.APIError
