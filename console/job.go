@@ -75,14 +75,14 @@ type jobPage struct {
 	Title, KindWord string
 	Selection       []string
 	Bar             bar
-	// Headline says how far the job is, and its rate.
-	Headline, RateText string
-	Counts             []jobCount
-	Ramp               []rampStep
-	RampWords          []string
-	Outcome            []sentence
-	Unknown            []sentence
-	List, Audit        string
+	// Headline says how far the job is, and RateText how fast; Why is why it waits or has ended.
+	Headline, RateText, Why string
+	Counts                  []jobCount
+	Ramp                    []rampStep
+	RampWords               []string
+	Outcome                 []sentence
+	Unknown                 []sentence
+	List, Audit             string
 	// Every is how often the page reads the job again, in seconds.
 	Every int
 }
@@ -131,7 +131,8 @@ func (v *visit) jobPageOf(j job) *jobPage {
 	selected, kind := filtersFrom(j.Filters), string(j.Kind)
 	p := &jobPage{
 		job: j, KindWord: v.kindWord(kind), Selection: v.selection(selected), List: selected.list(kind, j.Topic), Bar: v.jobBar(j),
-		Headline: v.jobHeadline(j), Counts: v.jobCounts(j, selected), Ramp: v.rampSteps(j), RampWords: v.rampWords(j.Ramp), Every: runningRefresh,
+		Headline: v.jobHeadline(j), Why: v.jobReason(j), Counts: v.jobCounts(j, selected),
+		Ramp: v.rampSteps(j), RampWords: v.rampWords(j.Ramp), Every: runningRefresh,
 		Audit: "/audit?" + url.Values{"target_id": {j.ID}}.Encode(),
 	}
 	p.Title = v.text("%s of %s", p.KindWord, j.Topic)
@@ -168,7 +169,8 @@ func (v *visit) kindWord(kind string) string {
 // jobBar has the three parts of a retry: what consumers are past, what is sent without that, and what came back; then the rest.
 func (v *visit) jobBar(j job) bar {
 	if !j.IsRetry() {
-		return v.language.barOf(j.Matched, barPart{Class: "c3", Name: v.text("changed"), Count: j.Changed}, barPart{Class: "c0", Name: v.text("skipped"), Count: j.Skipped})
+		return v.language.barOf(j.Matched,
+			barPart{Class: "c3", Name: v.text("changed"), Count: j.Changed}, barPart{Class: "c0", Name: v.text("skipped"), Count: j.Skipped})
 	}
 	var passed int64
 	if j.Verified != nil {
@@ -181,6 +183,22 @@ func (v *visit) jobBar(j job) bar {
 		barPart{Class: "c5", Name: v.text("came back"), Count: cameBack},
 		barPart{Class: "c2", Name: v.text("not delivered"), Count: j.Failed + j.Dead},
 		barPart{Class: "c0", Name: v.text("skipped"), Count: j.Skipped})
+}
+
+// jobReason says why a job waits or has ended. The manager's own reasons are translated, an operator's are not.
+func (v *visit) jobReason(j job) string {
+	const closed = "all that is left waits for a target that refuses everything: "
+	reason := valueOf(j.Reason)
+	switch target, isClosed := strings.CutPrefix(reason, closed); {
+	case isClosed:
+		return v.text("all that is left waits for a target that refuses everything: %s", target)
+	case reason == "paused by an operator":
+		return v.text("paused by an operator")
+	case reason == "cancelled by an operator":
+		return v.text("cancelled by an operator")
+	default:
+		return reason
+	}
 }
 
 func (v *visit) jobHeadline(j job) string {
@@ -214,7 +232,8 @@ func (v *visit) jobCounts(j job, selected filters) []jobCount {
 		return []jobCount{
 			{Name: v.text("Matched"), Count: j.Matched, Meaning: v.text("Messages in the scope when the job was created. Later arrivals are not touched.")},
 			{Name: v.text("Changed"), Count: j.Changed, Meaning: v.text("Exact at any time.")},
-			{Name: v.text("Skipped"), Count: j.Skipped, Meaning: v.text("Changed or deleted by others meanwhile, locked, or not reached before a cancellation. Known at the end.")},
+			{Name: v.text("Skipped"), Count: j.Skipped,
+				Meaning: v.text("Changed by others meanwhile, locked, or not reached before a cancellation. Known at the end.")},
 		}
 	}
 	withStatus := func(status string) string {
@@ -226,16 +245,20 @@ func (v *visit) jobCounts(j job, selected filters) []jobCount {
 	}
 	if verified := j.Verified; verified != nil {
 		counts = append(counts,
-			jobCount{Name: v.text("Passed"), Count: verified.Yes, Meaning: v.text("The consumer group has committed an offset beyond them, and they have not come back. A consumer that commits before it works can pass without processing.")},
+			jobCount{Name: v.text("Passed"), Count: verified.Yes,
+				Meaning: v.text("The consumer group has committed an offset beyond them, and they have not come back.")},
 			jobCount{Name: v.text("Not passed"), Count: verified.No - verified.CameBack, Meaning: v.text("The consumer group has not got there yet.")},
 			jobCount{Name: v.text("Nobody knows"), Count: verified.Unknown, Meaning: v.text("No commit can be compared; the reasons are below.")})
 	}
 	return append(counts,
-		jobCount{Name: v.text("Came back"), Count: j.CameBack, IsBad: j.CameBack > 0, Path: v.cameBackPath(j, selected), Meaning: v.text("Sent, and in a dead-letter topic again, as new messages. It can still grow after the end.")},
+		jobCount{Name: v.text("Came back"), Count: j.CameBack, IsBad: j.CameBack > 0, Path: v.cameBackPath(j, selected),
+			Meaning: v.text("Sent, and in a dead-letter topic again, as new messages. It can still grow after the end.")},
 		jobCount{Name: v.text("Failed"), Count: j.Failed, IsBad: j.Failed > 0, Path: withStatus("PENDING"), Meaning: v.text("Not delivered, and PENDING again.")},
 		jobCount{Name: v.text("Dead"), Count: j.Dead, IsBad: j.Dead > 0, Path: withStatus("DEAD"), Meaning: v.text("Not delivered, no retries left, and now DEAD.")},
-		jobCount{Name: v.text("Waiting"), Count: j.Waiting, Path: withStatus("PENDING"), Meaning: v.text("Not sent yet: their partition or target refuses everything, or an earlier message of their key waits.")},
-		jobCount{Name: v.text("Skipped"), Count: j.Skipped, Meaning: v.text("Not sent: blocked by a failed message of their key, changed by others, or unsent when the job ended.")})
+		jobCount{Name: v.text("Waiting"), Count: j.Waiting, Path: withStatus("PENDING"),
+			Meaning: v.text("Not sent yet: their partition or target refuses everything, or an earlier message of their key waits.")},
+		jobCount{Name: v.text("Skipped"), Count: j.Skipped,
+			Meaning: v.text("Not sent: blocked by a failed message of their key, changed by others, or unsent when the job ended.")})
 }
 
 // cameBackPath shows what arrived for the same reason since the job has begun.

@@ -104,14 +104,12 @@ func (v *visit) changeRate() (*answer, error) {
 		return v.conflict(back, j)
 	}
 	if seen := v.PostFormValue("seen"); seen != strconv.FormatInt(j.RateLimit, 10) {
-		v.flash = &flash{Kind: "refused", Path: pathOf(back), Text: v.text("The limit was changed meanwhile: it is %s now. Nothing was changed.", v.limitWords(j.RateLimit))}
-		return goTo(back)
+		return v.refusedAs(back, v.text("The limit was changed meanwhile: it is %s now. Nothing was changed.", v.limitWords(j.RateLimit)))
 	}
 	limit := int64(0) // an empty field is no limit
 	if text := strings.TrimSpace(v.PostFormValue("rate_limit")); text != "" {
 		if limit, err = strconv.ParseInt(text, 10, 64); err != nil {
-			v.flash = &flash{Kind: "refused", Path: pathOf(back), Text: v.text("“%s” is no whole number of messages per second.", text)}
-			return goTo(back)
+			return v.refusedAs(back, v.text("“%s” is no whole number of messages per second.", text))
 		}
 	}
 	_, err = v.api.ChangeJob(v.Context(), id, client.JobChange{RateLimit: limit, Reason: v.field("reason")})
@@ -136,8 +134,13 @@ func (v *visit) conflict(back string, j job) (*answer, error) {
 		query.Set("conflict", j.ID)
 		return goTo("/jobs?" + query.Encode() + "#j-" + j.ID)
 	}
-	v.flash = &flash{Kind: "refused", Path: pathOf(back), Text: v.text("The job has changed since this page was shown: it is %s now. Nothing was changed.", j.State)}
-	return goTo(back)
+	return v.refusedAs(back, v.text("The job has changed since this page was shown: it is %s now. Nothing was changed.", j.State))
+}
+
+// refusedAs answers a change that these pages refuse themselves.
+func (v *visit) refusedAs(path, text string) (*answer, error) {
+	v.flash = &flash{Kind: "refused", Text: text, Path: pathOf(path)}
+	return goTo(path)
 }
 
 func isStatus(err error, status int) bool {

@@ -30,7 +30,9 @@ type jobRow struct {
 
 	KindWord string
 	Headline string
-	Bar      bar
+	// Why is why the job waits or has ended.
+	Why string
+	Bar bar
 	// Conflict is set if a button of this row was refused because the job had changed.
 	Conflict bool
 }
@@ -75,7 +77,10 @@ func (v *visit) jobs() (*answer, error) {
 		if err != nil {
 			return nil, err
 		}
-		page.Rows = append(page.Rows, jobRow{job: j, KindWord: v.kindWord(string(j.Kind)), Headline: v.jobHeadline(j), Bar: v.jobBar(j), Conflict: query.Get("conflict") == j.ID})
+		page.Rows = append(page.Rows, jobRow{
+			job: j, KindWord: v.kindWord(string(j.Kind)), Headline: v.jobHeadline(j), Why: v.jobReason(j), Bar: v.jobBar(j),
+			Conflict: query.Get("conflict") == j.ID,
+		})
 	}
 	page.Kinds, page.States, page.Since = v.jobChoices(query)
 	for _, name := range []string{"from", "to"} {

@@ -102,7 +102,8 @@ func (v *visit) createPlan() (*answer, error) {
 }
 
 // planFields are the fields of the API that the form shows a problem beside.
-var planFields = []string{"target_topic", "order", "rate_limit", "ramp", "ramp.steps", "ramp.wait", "ramp.max_came_back", "ramp.confirm", "include_suspicious", "reason"}
+var planFields = []string{"target_topic", "order", "rate_limit", "ramp", "ramp.steps", "ramp.wait", "ramp.max_came_back", "ramp.confirm",
+	"include_suspicious", "reason"}
 
 // longestMemory bounds an address; browsers and proxies refuse long ones.
 const longestMemory = 1800
