@@ -11,7 +11,6 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/valyala/fasthttp/fasthttputil"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
@@ -208,7 +207,7 @@ type Server struct {
 	rates, refusedTokens *rateLimiter
 	refusals             *refusals
 	topicRetry           topicRetrySlot
-	memory               *fasthttputil.InmemoryListener
+	memory               *memoryServer
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -265,13 +264,13 @@ func New(options Options) (*Server, error) {
 	s.app.Use(s.observe)
 	s.routes()
 	s.console()
-	s.memory = fasthttputil.NewInmemoryListener()
 	// Answers "Connection: close" during a shutdown, so that no connection closes under
 	// a client's next request.
 	s.app.Server().CloseOnShutdown = true
 	s.app.Server().SecureErrorLogMessage = true // most errors then quote no request
 	s.app.Server().ConnState = s.connections.follow
 	s.app.Server().Handler = s.rejectUnroutable(s.app.Server().Handler)
+	s.memory = s.newMemory()
 	return s, nil
 }
 
@@ -331,6 +330,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	listener := s.listener
 	s.mu.Unlock()
 	err := s.app.ShutdownWithContext(ctx)
+	err = errors.Join(err, s.memory.shutdown(ctx)) // no page is left that needs it
 	s.refusals.flush()
 	if listener != nil {
 		// fasthttp closes only a listener that it serves already, and Serve may not

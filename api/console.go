@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"net/http"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/gofiber/fiber/v2/middleware/adaptor"
@@ -23,13 +25,21 @@ var pageHeaders = []string{
 	fiber.HeaderContentSecurityPolicy, fiber.HeaderCacheControl, fiber.HeaderReferrerPolicy, fiber.HeaderXContentTypeOptions,
 }
 
+// pageTimeout is the longest time for a page. It is longer than the API takes for any request of a page.
+const pageTimeout = 2 * time.Minute
+
 // console serves the pages. They need no permission of their own, since each calls the API with the rights of its user.
 func (s *Server) console() {
 	pages := s.options.Console
 	if pages == nil {
 		return
 	}
-	answer := adaptor.HTTPHandler(http.StripPrefix(pages.Path, pages.Pages))
+	stripped := http.StripPrefix(pages.Path, pages.Pages)
+	answer := adaptor.HTTPHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := pageContext(r.Context())
+		defer cancel()
+		stripped.ServeHTTP(w, r.WithContext(ctx))
+	}))
 	handler := func(c *fiber.Ctx) error {
 		if s.options.Auth == nil {
 			if err := s.checkHost(c); err != nil {
@@ -39,15 +49,32 @@ func (s *Server) console() {
 		for _, header := range pageHeaders {
 			c.Response().Header.Del(header) // the pages have their own
 		}
+		c.Request().Header.Set(headerRequestID, requestIDOf(c)) // for the log of the pages
 		return answer(c)
 	}
-	paths := []string{pages.Path + "/"}
-	for _, root := range pages.Roots {
-		paths = append(paths, pages.Path+"/"+root, pages.Path+"/"+root+"/*")
+	overview := func(c *fiber.Ctx) error {
+		c.Locals(overviewKey{}, pages.Path+"/")
+		return handler(c)
 	}
-	for _, path := range paths {
+	add := func(path string, handler fiber.Handler) {
 		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 			s.app.Add(method, path, handler)
 		}
 	}
+	add(pages.Path+"/", overview)
+	for _, root := range pages.Roots {
+		add(pages.Path+"/"+root, handler)
+		add(pages.Path+"/"+root+"/*", handler)
+	}
+}
+
+// overviewKey marks requests for the page at the root, whose path is the middleware's too.
+type overviewKey struct{}
+
+// pageContext has the client and the id of a request for InMemory. A request's own context ends with the server, while
+// pages are still being made, and is used again for the next request.
+func pageContext(request context.Context) (context.Context, context.CancelFunc) {
+	ctx := context.WithValue(context.Background(), clientKey{}, request.Value(clientKey{}))
+	ctx = context.WithValue(ctx, requestIDKey{}, request.Value(requestIDKey{}))
+	return context.WithTimeout(ctx, pageTimeout)
 }

@@ -6,8 +6,26 @@ import (
 	"net/http"
 	"net/netip"
 
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttputil"
 	"go.uber.org/zap"
 )
+
+// memoryServer answers the requests of pages without a network. It has a server of its own, which stops after the one of the
+// network: a page that is being made still reaches the API meanwhile. Its connections count for no limit.
+type memoryServer struct {
+	listener *fasthttputil.InmemoryListener
+	server   *fasthttp.Server
+}
+
+func (s *Server) newMemory() *memoryServer {
+	network := s.app.Server()
+	return &memoryServer{fasthttputil.NewInmemoryListener(), &fasthttp.Server{
+		Handler: network.Handler, ErrorHandler: network.ErrorHandler, Name: network.Name, NoDefaultServerHeader: true, NoDefaultContentType: true,
+		SecureErrorLogMessage: true, ReadBufferSize: network.ReadBufferSize, MaxRequestBodySize: network.MaxRequestBodySize,
+		ReadTimeout: network.ReadTimeout, WriteTimeout: network.WriteTimeout, IdleTimeout: network.IdleTimeout,
+	}}
+}
 
 // InMemory returns a transport that reaches this server without a network. Its requests belong to the client, and to the
 // request, whose context they have: limits, audit and log name the browser of a page, and not the page's server. It
@@ -19,7 +37,7 @@ func (s *Server) InMemory() http.RoundTripper {
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			address, _ := ctx.Value(clientKey{}).(string)
 			from, _ := netip.ParseAddr(address)
-			return s.memory.DialWithLocalAddr(net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)))
+			return s.memory.listener.DialWithLocalAddr(net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)))
 		},
 	}}
 }
@@ -36,7 +54,14 @@ func (m *inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // serveMemory answers the requests of InMemory until the server stops.
 func (s *Server) serveMemory() {
-	if err := s.app.Server().Serve(s.memory); err != nil {
+	if err := s.memory.server.Serve(s.memory.listener); err != nil {
 		s.options.Logger.Error("the pages cannot reach the API", zap.Error(err))
 	}
+}
+
+// shutdown returns when the requests in flight are answered or ctx ends.
+func (m *memoryServer) shutdown(ctx context.Context) error {
+	err := m.server.ShutdownWithContext(ctx)
+	_ = m.listener.Close() // closed already, if the server had begun
+	return err
 }

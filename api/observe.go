@@ -149,6 +149,9 @@ func (s *Server) setCommonHeaders(c *fiber.Ctx, requestID string) {
 }
 
 func routeOf(c *fiber.Ctx) string {
+	if overview, ok := c.Locals(overviewKey{}).(string); ok {
+		return overview
+	}
 	if path := c.Route().Path; path != "/" {
 		return path
 	}
