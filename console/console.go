@@ -8,7 +8,9 @@ package console
 import (
 	"errors"
 	"net/http"
+	"path"
 	"strings"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -17,18 +19,29 @@ import (
 
 // Options configures a Console. Connect is required.
 type Options struct {
-	// Connect makes a client of the API that sends a token with each request; the empty token is for nobody.
-	Connect func(token string) (*client.Client, error)
+	// Connect makes a client of the API that sends the token of a source with each request; the empty token is for nobody.
+	Connect func(client.TokenSource) (*client.Client, error)
 	// SignIn tells how a person proves who they are. Default: nobody is asked.
 	SignIn SignIn
+	// Provider is the identity provider of SignInProvider. Beside SignInToken, people choose.
+	Provider *Provider
+	// Link is the secret of SignInLink.
+	Link string
+	// Name tells people which server this is, beside the name of the product. Default: none.
+	Name string
+	// Production marks the name.
+	Production bool
+	// Docs is the address of the API's reference. Default: none.
+	Docs string
 	// Base is the path before all pages as a browser sees it, such as /dlq. Empty: none.
 	Base string
 	// Origin is the scheme and host that browsers name for this server, if a proxy changes the header Host. Empty: Host tells.
 	Origin string
 	// Secure makes cookies that browsers send by HTTPS only.
 	Secure bool
-	// Keys encrypt the cookies: the first one encrypts, all of them decrypt.
-	Keys []Key
+	// Keys returns the keys of the cookies at any time: the first one encrypts, all of them decrypt. There is always one.
+	// Default: a key that ends with the process.
+	Keys func() []Key
 	// Logger receives the causes of errors. Default: none.
 	Logger *zap.Logger
 }
@@ -41,6 +54,10 @@ const (
 	SignInNone SignIn = ""
 	// SignInToken asks for a token of the API.
 	SignInToken SignIn = "token"
+	// SignInProvider leads to the identity provider.
+	SignInProvider SignIn = "provider"
+	// SignInLink lets the first one in who follows the link /sign-in/link/ with the secret at its end, and nobody else.
+	SignInLink SignIn = "link"
 )
 
 // Roots are the first segments of the paths of all pages, beside the empty path of the overview.
@@ -51,10 +68,12 @@ var Roots = []string{
 
 // Console is the handler of all pages. It is safe for concurrent use.
 type Console struct {
-	options Options
-	seal    *sealer
-	pages   map[locale]templates
-	handler http.Handler
+	options  Options
+	seal     *sealer
+	provider *relying // nil for none
+	pages    map[locale]templates
+	handler  http.Handler
+	linkUsed atomic.Bool
 }
 
 // New makes a Console.
@@ -66,11 +85,20 @@ func New(options Options) (*Console, error) {
 		options.Logger = zap.NewNop()
 	}
 	options.Base = strings.TrimRight(options.Base, "/")
-	c := &Console{options: options}
-	var err error
-	if c.seal, err = newSealer(options.Keys); err != nil {
-		return nil, err
+	if options.Keys == nil {
+		keys := []Key{NewKey()}
+		options.Keys = func() []Key { return keys }
 	}
+	c := &Console{options: options, seal: &sealer{options.Keys}}
+	switch {
+	case options.SignIn == SignInLink && options.Link == "":
+		return nil, errors.New("console: SignInLink needs a Link")
+	case options.SignIn == SignInProvider && options.Provider == nil:
+		return nil, errors.New("console: SignInProvider needs a Provider")
+	case options.Provider != nil && (options.SignIn == SignInProvider || options.SignIn == SignInToken):
+		c.provider = newRelying(*options.Provider)
+	}
+	var err error
 	if c.pages, err = parseTemplates(options.Base); err != nil {
 		return nil, err
 	}
@@ -86,7 +114,16 @@ func New(options Options) (*Console, error) {
 }
 
 // ServeHTTP serves a page. The path of the request has no Base.
-func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "" { // of Base itself
+		http.Redirect(w, r, c.options.Base+"/", http.StatusPermanentRedirect)
+		return
+	}
+	if clean := path.Clean(r.URL.Path); clean != r.URL.Path && clean+"/" != r.URL.Path {
+		r.URL.Path, r.URL.RawPath = "/unknown", "" // http.ServeMux would redirect, without Base
+	}
+	c.handler.ServeHTTP(w, r)
+}
 
 // policy allows a page only files of this server, and no inline script or style.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +

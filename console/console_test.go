@@ -50,8 +50,8 @@ func open(t *testing.T, api map[string]any, change ...func(*Options)) *browser {
 	}
 	server := httptest.NewServer(http.HandlerFunc(b.answer))
 	t.Cleanup(server.Close)
-	options := Options{Connect: func(token string) (*client.Client, error) {
-		return client.New(server.URL, client.Config{Token: client.StaticToken(token), Retries: -1})
+	options := Options{Connect: func(token client.TokenSource) (*client.Client, error) {
+		return client.New(server.URL, client.Config{Token: token, Retries: -1})
 	}}
 	for _, f := range change {
 		f(&options)

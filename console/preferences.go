@@ -56,7 +56,7 @@ func (v *visit) setPreferences() (*answer, error) {
 		for _, value := range allowed {
 			if v.PostFormValue(field) == value {
 				http.SetCookie(v.writer, &http.Cookie{
-					Name: cookie, Value: value, Path: "/", MaxAge: aYear, HttpOnly: true, Secure: v.console.options.Secure, SameSite: http.SameSiteLaxMode,
+					Name: cookie, Value: value, Path: v.console.cookiePath(), MaxAge: aYear, HttpOnly: true, Secure: v.console.options.Secure, SameSite: http.SameSiteLaxMode,
 				})
 			}
 		}

@@ -40,6 +40,9 @@ func problemOf(v *visit, status int, err error) problemData {
 	if errors.As(err, &refused) {
 		p.RequestID = refused.RequestID
 	}
+	if p.RequestID == "" {
+		p.RequestID = v.Header.Get("X-Request-Id")
+	}
 	if v.Method == http.MethodGet {
 		p.Again = v.URL.RequestURI()
 	}

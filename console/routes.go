@@ -51,6 +51,9 @@ func (c *Console) routes() http.Handler {
 
 	open("GET /sign-in", (*visit).signInForm)
 	open("POST /sign-in", (*visit).signIn)
+	open("GET /sign-in/openid", (*visit).goToProvider)
+	open("GET "+callbackPath, (*visit).comeBack)
+	open("GET /sign-in/link/{secret}", (*visit).followLink)
 	open("POST /sign-out", (*visit).signOut)
 	open("POST /preferences", (*visit).setPreferences)
 	mux.HandleFunc("GET /assets/{file}", serveAsset)

@@ -21,25 +21,21 @@ func NewKey() Key {
 }
 
 // sealer encrypts and signs values of cookies. A value can only be opened under the name that it was sealed for.
-type sealer struct{ ciphers []cipher.AEAD }
+type sealer struct {
+	// keys are read for each value: the first one seals, all of them open.
+	keys func() []Key
+}
 
-func newSealer(keys []Key) (*sealer, error) {
-	if len(keys) == 0 {
-		keys = []Key{NewKey()}
+func (k Key) cipher() (cipher.AEAD, error) {
+	block, err := aes.NewCipher(k[:])
+	if err != nil {
+		return nil, fmt.Errorf("a key of the console: %w", err)
 	}
-	s := &sealer{}
-	for _, key := range keys {
-		block, err := aes.NewCipher(key[:])
-		if err != nil {
-			return nil, fmt.Errorf("a key of the console: %w", err)
-		}
-		aead, err := cipher.NewGCMWithRandomNonce(block)
-		if err != nil {
-			return nil, fmt.Errorf("a key of the console: %w", err)
-		}
-		s.ciphers = append(s.ciphers, aead)
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, fmt.Errorf("a key of the console: %w", err)
 	}
-	return s, nil
+	return aead, nil
 }
 
 func (s *sealer) seal(name string, value any) (string, error) {
@@ -47,7 +43,11 @@ func (s *sealer) seal(name string, value any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return base64.RawURLEncoding.EncodeToString(s.ciphers[0].Seal(nil, nil, content, []byte(name))), nil
+	aead, err := s.keys()[0].cipher()
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, content, []byte(name))), nil
 }
 
 var errSealed = errors.New("the cookie was not written with a key of this server")
@@ -57,7 +57,11 @@ func (s *sealer) open(name, sealed string, value any) error {
 	if err != nil {
 		return errSealed
 	}
-	for _, aead := range s.ciphers {
+	for _, key := range s.keys() {
+		aead, err := key.cipher()
+		if err != nil {
+			return err
+		}
 		if plain, err := aead.Open(nil, nil, content, []byte(name)); err == nil {
 			return json.Unmarshal(plain, value)
 		}

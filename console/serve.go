@@ -26,13 +26,18 @@ func (c *Console) visited(h handler) http.Handler {
 			c.fail(v, err)
 			return
 		}
-		a, err := h(v)
+		a, err := v.handle(h)
 		if err != nil {
 			c.fail(v, err)
 			return
 		}
 		c.reply(v, a)
 	})
+}
+
+func (v *visit) handle(h handler) (a *answer, err error) {
+	defer recovered(&err)
+	return h(v)
 }
 
 // signedIn serves a page to those whom the API knows, and sends everybody else to the form first.
@@ -51,6 +56,7 @@ func (v *visit) identify() error {
 		return &client.APIError{Status: http.StatusUnauthorized}
 	}
 	me, err := v.api.GetMe(v.Context(), nil)
+	v.console.saveSession(v)
 	if err != nil {
 		return err
 	}
@@ -62,8 +68,12 @@ func (c *Console) visit(w http.ResponseWriter, r *http.Request) (*visit, error) 
 	v := &visit{Request: r, console: c, writer: w, prefer: preferencesOf(r)}
 	v.session = c.readSession(r)
 	v.flash = c.takeFlash(w, r)
+	v.source = &source{session: v.session}
+	if v.session.ByProvider {
+		v.source.provider = c.provider
+	}
 	var err error
-	v.api, err = c.options.Connect(v.session.Token)
+	v.api, err = c.options.Connect(v.source)
 	return v, err
 }
 
@@ -81,6 +91,12 @@ func (v *visit) askToSignIn() (*answer, error) {
 
 // reply writes an answer.
 func (c *Console) reply(v *visit, a *answer) {
+	c.saveSession(v)
+	if a.elsewhere != "" {
+		v.writer.Header().Set("Location", a.elsewhere)
+		v.writer.WriteHeader(http.StatusSeeOther)
+		return
+	}
 	if a.redirect != "" {
 		c.setFlash(v)
 		v.writer.Header().Set("Location", c.options.Base+ownPath(a.redirect, "/"))
@@ -143,11 +159,28 @@ func (c *Console) render(v *visit, a *answer) ([]byte, error) {
 // fail answers with the reason of an error.
 func (c *Console) fail(v *visit, err error) {
 	status := http.StatusBadGateway
-	var refused *client.APIError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*client.APIError](err); ok {
 		status = refused.Status
 	}
-	if status == http.StatusUnauthorized && c.options.SignIn != SignInNone {
+	panicked, isPanic := errors.AsType[*panicError](err)
+	if isPanic {
+		status = http.StatusInternalServerError
+		c.options.Logger.Error("panic in a page", zap.String("path", v.URL.Path), zap.String("request_id", v.Header.Get("X-Request-Id")),
+			zap.Any("panic", panicked.value), zap.ByteString("stack", panicked.stack))
+		err = &client.APIError{Status: status, RequestID: v.Header.Get("X-Request-Id"),
+			Message: v.text("The page has a bug. The log of the server says more.")}
+	}
+	isOver := errors.Is(err, client.ErrSignIn)
+	if isOver {
+		status = http.StatusUnauthorized
+	}
+	switch {
+	case status != http.StatusUnauthorized || c.options.SignIn == SignInNone || c.options.SignIn == SignInLink:
+	case isOver && v.Header.Get(regionHeader) != "": // the script reads the page again
+	case isOver && c.cookie(v.Request, againCookie) == "":
+		c.again(v)
+		return
+	default:
 		if v.session.Token != "" {
 			c.endSession(v)
 		}
@@ -155,14 +188,25 @@ func (c *Console) fail(v *visit, err error) {
 		c.reply(v, a)
 		return
 	}
-	if status >= http.StatusInternalServerError {
+	if status >= http.StatusInternalServerError && !isPanic {
 		c.options.Logger.Warn("a page failed", zap.String("path", v.URL.Path), zap.Error(err))
 	}
 	if v.Header.Get(regionHeader) != "" {
+		c.saveSession(v)
 		v.writer.WriteHeader(status)
 		return
 	}
 	c.reply(v, &answer{template: "problem", title: v.problemTitle(status), status: status, data: problemOf(v, status, err)})
+}
+
+const againCookie = "dlq-again"
+
+// again has the browser send its request once more, also a form: if another tab has renewed the session meanwhile, at
+// another replica, the browser has the new cookie.
+func (c *Console) again(v *visit) {
+	c.setCookie(v.writer, againCookie, "1", 10)
+	v.writer.Header().Set("Location", c.options.Base+v.URL.RequestURI())
+	v.writer.WriteHeader(http.StatusTemporaryRedirect)
 }
 
 func (v *visit) unknown() (*answer, error) {

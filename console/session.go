@@ -3,6 +3,8 @@ package console
 import (
 	"net/http"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 // session is what the console keeps of a person who signed in: in an encrypted cookie, and nowhere else.
@@ -11,10 +13,21 @@ type session struct {
 	Token string `json:"token"`
 	// Until is when the session ends.
 	Until time.Time `json:"until"`
+	// Refresh is the identity provider's, to get the next token; Renew is when, and Expires when the token ends. All are
+	// empty after a sign-in by token.
+	Refresh string    `json:"refresh,omitempty"`
+	Renew   time.Time `json:"renew,omitzero"`
+	Expires time.Time `json:"expires,omitzero"`
+	// Identity tells the provider at a sign-out whose session it ends.
+	Identity string `json:"identity,omitempty"`
+	// ByProvider is set after a sign-in with the identity provider.
+	ByProvider bool `json:"by_provider,omitempty"`
 }
 
 // sessionLength is how long a person stays signed in. A token may end earlier.
 const sessionLength = 12 * time.Hour
+
+func endOfSession() time.Time { return time.Now().Add(sessionLength) }
 
 // flash is a sentence that the next page shows once.
 type flash struct {
@@ -29,44 +42,50 @@ const (
 	flashCookie   = "dlq-flash"
 )
 
-// cookieName adds the prefix by which browsers keep other hosts from setting the cookie.
-func (c *Console) cookieName(name string) string {
-	if c.options.Secure {
-		return "__Host-" + name
-	}
-	return name
-}
-
-// setCookie sets a cookie for maxAge seconds: 0 is until the browser closes, -1 removes it.
-func (c *Console) setCookie(w http.ResponseWriter, name, value string, maxAge int) {
-	http.SetCookie(w, &http.Cookie{
-		Name: c.cookieName(name), Value: value, Path: "/", MaxAge: maxAge,
-		HttpOnly: true, Secure: c.options.Secure, SameSite: http.SameSiteLaxMode,
-	})
-}
-
 // readSession returns the session of a request, empty if there is none that this server has written.
 func (c *Console) readSession(r *http.Request) session {
 	var s session
-	cookie, err := r.Cookie(c.cookieName(sessionCookie))
-	if err != nil || c.seal.open(sessionCookie, cookie.Value, &s) != nil || !time.Now().Before(s.Until) {
+	if c.seal.open(sessionCookie, c.longCookie(r, sessionCookie), &s) != nil || !time.Now().Before(s.Until) {
 		return session{}
 	}
 	return s
 }
 
-func (c *Console) beginSession(w http.ResponseWriter, token string) error {
-	sealed, err := c.seal.seal(sessionCookie, session{Token: token, Until: time.Now().Add(sessionLength)})
-	if err != nil {
-		return err
+// writeSession replaces the session of a browser, until the session's end. It leaves out what a sign-out can do without
+// if the tokens are long, and returns false if they are too long for cookies nevertheless.
+func (c *Console) writeSession(w http.ResponseWriter, r *http.Request, s session) (bool, error) {
+	for {
+		sealed, err := c.seal.seal(sessionCookie, s)
+		if err != nil {
+			return false, err
+		}
+		maxAge := max(int(time.Until(s.Until).Seconds()), 1)
+		if fits := c.setLongCookie(w, r, sessionCookie, sealed, maxAge); fits || s.Identity == "" {
+			return fits, nil
+		}
+		s.Identity = ""
 	}
-	c.setCookie(w, sessionCookie, sealed, int(sessionLength.Seconds()))
-	return nil
+}
+
+// saveSession writes the cookie of a session whose token was renewed for this visit.
+func (c *Console) saveSession(v *visit) {
+	renewed, changed := v.source.take()
+	if !changed {
+		return
+	}
+	v.session = renewed
+	if fits, err := c.writeSession(v.writer, v.Request, renewed); err != nil || !fits {
+		c.options.Logger.Warn("renewed tokens do not fit into cookies", zap.Error(err))
+	}
 }
 
 func (c *Console) endSession(v *visit) {
 	v.session = session{}
-	c.setCookie(v.writer, sessionCookie, "", -1)
+	for i := range maxPieces {
+		if name := pieceName(sessionCookie, i); i == 0 || c.cookie(v.Request, name) != "" {
+			c.setCookie(v.writer, name, "", -1)
+		}
+	}
 }
 
 func (c *Console) setFlash(v *visit) {
@@ -80,12 +99,12 @@ func (c *Console) setFlash(v *visit) {
 
 // takeFlash returns the sentence for a page, which no later page shows.
 func (c *Console) takeFlash(w http.ResponseWriter, r *http.Request) *flash {
-	cookie, err := r.Cookie(c.cookieName(flashCookie))
-	if err != nil || r.Method != http.MethodGet || r.Header.Get(regionHeader) != "" {
+	sealed := c.cookie(r, flashCookie)
+	if sealed == "" || r.Method != http.MethodGet || r.Header.Get(regionHeader) != "" {
 		return nil
 	}
 	var f flash
-	if c.seal.open(flashCookie, cookie.Value, &f) != nil || f.Path != r.URL.Path {
+	if c.seal.open(flashCookie, sealed, &f) != nil || f.Path != r.URL.Path {
 		return nil
 	}
 	c.setCookie(w, flashCookie, "", -1)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"crypto/subtle"
 	"errors"
 	"net/http"
 	"strings"
@@ -8,57 +9,102 @@ import (
 	"dlqmanager/client"
 )
 
-// signInData is what the form of the token shows.
+// signInData is what the page of the sign-in shows.
 type signInData struct {
 	Next    string
 	Problem string
+	// Token is set if a token can be entered. Provider is the host of the identity provider, if there is one.
+	Token    bool
+	Provider string
+	// Link is set if only a link lets people in, which the program has printed.
+	Link bool
+}
+
+func (v *visit) signInPage(status int, next, problem string) (*answer, error) {
+	o := v.console.options
+	data := signInData{Next: next, Problem: problem, Token: o.SignIn == SignInToken, Link: o.SignIn == SignInLink}
+	if v.console.provider != nil {
+		data.Provider = v.console.provider.host()
+	}
+	return &answer{template: "sign_in", title: v.text("Sign in"), status: status, data: data}, nil
 }
 
 func (v *visit) signInForm() (*answer, error) {
 	next := ownPath(v.URL.Query().Get("next"), "/")
-	if v.console.options.SignIn == SignInNone {
+	switch {
+	case v.console.options.SignIn == SignInNone:
 		return goTo(next)
+	case v.console.options.SignIn == SignInLink && v.session.Token != "":
+		return goTo(next)
+	case v.console.options.SignIn == SignInLink:
+		return v.signInPage(http.StatusForbidden, next, "")
+	default:
+		return v.signInPage(http.StatusOK, next, "")
 	}
-	return show("sign_in", v.text("Sign in"), signInData{Next: next})
 }
 
 // signIn tries a token. Whoever signs in gets a new cookie, so that nobody can prepare one for them.
 func (v *visit) signIn() (*answer, error) {
 	next := ownPath(v.PostFormValue("next"), "/")
-	if v.console.options.SignIn == SignInNone {
-		return goTo(next)
+	if v.console.options.SignIn != SignInToken {
+		return goTo("/sign-in")
 	}
 	token := strings.TrimSpace(v.PostFormValue("token"))
-	again := func(problem string) (*answer, error) {
-		return &answer{template: "sign_in", title: v.text("Sign in"), status: http.StatusUnauthorized, data: signInData{next, problem}}, nil
-	}
+	again := func(problem string) (*answer, error) { return v.signInPage(http.StatusUnauthorized, next, problem) }
 	if token == "" {
 		return again(v.text("Enter a token."))
 	}
 	if len(token) > maxToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return again(v.text("This is no token: it has spaces, or more than %d bytes.", maxToken))
 	}
-	api, err := v.console.options.Connect(token)
+	problem, err := v.beginSession(session{Token: token, Until: endOfSession()})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := api.GetMe(v.Context(), nil); err != nil {
-		var refused *client.APIError
-		if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
-			return again(v.text("The server does not accept this token: %s", refused.Message))
-		}
-		return nil, err
-	}
-	if err := v.console.beginSession(v.writer, token); err != nil {
-		return nil, err
+	if problem != "" {
+		return again(v.text("The server does not accept this token: %s", problem))
 	}
 	return goTo(next)
 }
 
-// maxToken is what fits into a cookie once it is encrypted.
-const maxToken = 2800
+// maxToken is the longest token that the API looks at, in bytes. It fits into cookies.
+const maxToken = 8 << 10
 
-func (v *visit) signOut() (*answer, error) {
-	v.console.endSession(v)
-	return goTo("/sign-in")
+// beginSession asks the API about the token of a session, and writes the session if the token is good. Else it returns why
+// not, for people.
+func (v *visit) beginSession(s session) (problem string, err error) {
+	api, err := v.console.options.Connect(client.StaticToken(s.Token))
+	if err != nil {
+		return "", err
+	}
+	if _, err := api.GetMe(v.Context(), nil); err != nil {
+		if refused, ok := errors.AsType[*client.APIError](err); ok && refused.Status == http.StatusUnauthorized {
+			return refused.Message, nil
+		}
+		return "", err
+	}
+	fits, err := v.console.writeSession(v.writer, v.Request, s)
+	if err == nil && !fits {
+		return v.text("its tokens are longer than the cookies of a browser; have it put fewer claims into them"), nil
+	}
+	return "", err
+}
+
+// followLink begins the session of the person who started the program: the link works once.
+func (v *visit) followLink() (*answer, error) {
+	c := v.console
+	if c.options.SignIn != SignInLink {
+		return v.unknown()
+	}
+	if v.Method != http.MethodGet || v.Header.Get("Sec-Purpose") != "" { // nobody looks at the page yet
+		return &answer{status: http.StatusNoContent}, nil
+	}
+	isRight := subtle.ConstantTimeCompare([]byte(v.PathValue("secret")), []byte(c.options.Link)) == 1
+	if !isRight || !c.linkUsed.CompareAndSwap(false, true) {
+		return goTo("/sign-in") // whoever has followed it before is signed in, and goes on from there
+	}
+	if _, err := c.writeSession(v.writer, v.Request, session{Token: "link", Until: endOfSession()}); err != nil {
+		return nil, err
+	}
+	return goTo("/")
 }

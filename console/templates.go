@@ -159,6 +159,12 @@ var sizeUnits = []string{"B", "KiB", "MiB", "GiB", "TiB"}
 // explain says an error of the API in one sentence for people.
 func (v *visit) explain(err error) string {
 	var refused *client.APIError
+	if errors.Is(err, client.ErrSignIn) {
+		return v.text("Your sign-in has ended: %s", err.Error())
+	}
+	if failed, ok := errors.AsType[providerError](err); ok {
+		return v.text("The identity provider does not answer as it should: %s", failed.Error())
+	}
 	if !errors.As(err, &refused) {
 		return v.text("The API cannot be reached: %s", err.Error())
 	}

@@ -61,7 +61,9 @@ func TestTheAPIGetsTheFiltersAsTheyAre(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	b := open(t, nil, func(o *Options) {
-		o.Connect = func(string) (*client.Client, error) { return client.New(server.URL, client.Config{Retries: -1}) }
+		o.Connect = func(client.TokenSource) (*client.Client, error) {
+			return client.New(server.URL, client.Config{Retries: -1})
+		}
 	})
 	b.headers[regionHeader] = "messages"
 	query := url.Values{"status": {"PENDING,DEAD"}, "not.error": {"a", "b"}, "header.tenant": {"acme"}, "key": {""}}

@@ -20,6 +20,11 @@ type view struct {
 	Theme     string
 	// Keys tells whether the script listens to keys.
 	Keys bool
+	// Name tells which server this is, and Production that it is one; empty for a server that is visited directly.
+	Name       string
+	Production bool
+	// Docs is the address of the API's reference, or empty.
+	Docs string
 	// User is the subject of the signed-in person, empty on the form.
 	User string
 	// CanSignOut is false if nobody has to sign in.
@@ -40,7 +45,8 @@ func (w view) May(method, path string) bool { return w.v.may(method, path) }
 func (v *visit) view(a *answer) view {
 	w := view{
 		v: v, Title: a.title, Data: a.data, Path: v.URL.Path, URL: v.URL.RequestURI(), Flash: v.flash,
-		Language: v.language, Theme: v.theme, Keys: !v.withoutKeys, CanSignOut: v.console.options.SignIn != SignInNone,
+		Language: v.language, Theme: v.theme, Keys: !v.withoutKeys, Name: v.console.options.Name, Production: v.console.options.Production, Docs: v.console.options.Docs,
+		CanSignOut: v.console.options.SignIn != SignInNone && v.console.options.SignIn != SignInLink,
 	}
 	if v.Method != http.MethodGet {
 		w.URL = w.Path

@@ -18,6 +18,7 @@ type visit struct {
 	console *Console
 	writer  http.ResponseWriter
 	session session
+	source  *source
 	// api calls the API with the rights of the user.
 	api  *client.Client
 	user *client.Me
@@ -39,6 +40,8 @@ type answer struct {
 	redirect string
 	// content is the body of an answer without a template. Its handler sets the headers.
 	content []byte
+	// elsewhere is an address of the identity provider to go to.
+	elsewhere string
 }
 
 // show answers with a page.
@@ -78,7 +81,10 @@ func pathOf(path string) string {
 func (v *visit) together(calls ...func(ctx context.Context) error) error {
 	group, ctx := errgroup.WithContext(v.Context())
 	for _, call := range calls {
-		group.Go(func() error { return call(ctx) })
+		group.Go(func() (err error) {
+			defer recovered(&err)
+			return call(ctx)
+		})
 	}
 	return group.Wait()
 }

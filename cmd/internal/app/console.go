@@ -18,9 +18,9 @@ func (p *parts) addConsole(o *api.Options, server *late) error {
 		return nil
 	}
 	pages, err := console.New(console.Options{
-		Connect: func(token string) (*client.Client, error) {
+		Connect: func(token client.TokenSource) (*client.Client, error) {
 			return client.New("http://localhost", client.Config{
-				HTTP: &http.Client{Transport: server, Timeout: pageTimeout}, Token: client.StaticToken(token), Retries: -1, UserAgent: "dlq-console",
+				HTTP: &http.Client{Transport: server, Timeout: pageTimeout}, Token: token, Retries: -1, UserAgent: "dlq-console",
 			})
 		},
 		SignIn: signInOf(p.cfg.Auth), Base: p.cfg.Console.BaseOf(p.cfg.Server.PublicURL), Origin: originOf(p.cfg.Server.PublicURL),

@@ -1,0 +1,85 @@
+package console
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// KeyFile reads the keys of the cookies from a file: 32 bytes in base64 a line, the newest first. It reads the file again
+// when that changes, at most once a second. It is safe for concurrent use.
+type KeyFile struct {
+	path   string
+	logger *zap.Logger
+	now    func() time.Time
+
+	mutex   sync.Mutex
+	looked  time.Time
+	content []byte
+	keys    []Key
+}
+
+// NewKeyFile reads the keys for the first time.
+func NewKeyFile(path string, logger *zap.Logger) (*KeyFile, error) {
+	f := &KeyFile{path: path, logger: logger, now: time.Now}
+	if err := f.read(); err != nil {
+		return nil, err
+	}
+	f.looked = f.now()
+	return f, nil
+}
+
+// Keys returns the keys as they are in the file. If the file cannot be read, it returns the last ones.
+func (f *KeyFile) Keys() []Key {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if now := f.now(); now.Sub(f.looked) >= time.Second {
+		f.looked = now
+		if err := f.read(); err != nil {
+			f.logger.Error("the keys of the console are used as they were", zap.Error(err))
+		}
+	}
+	return f.keys
+}
+
+func (f *KeyFile) read() error {
+	content, err := os.ReadFile(f.path)
+	if err != nil {
+		return err
+	}
+	if f.keys != nil && bytes.Equal(content, f.content) {
+		return nil
+	}
+	keys, err := parseKeys(string(content))
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
+	f.content, f.keys = content, keys
+	return nil
+}
+
+// parseKeys reads a key from each line that is not empty. Its errors quote nothing: it may be a part of a key.
+func parseKeys(text string) ([]Key, error) {
+	var keys []Key
+	for i, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		content, err := base64.StdEncoding.DecodeString(line)
+		if err != nil || len(content) != len(Key{}) {
+			return nil, fmt.Errorf("line %d is no key: a key is 32 bytes in base64, as `openssl rand -base64 32` prints", i+1)
+		}
+		keys = append(keys, Key(content))
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("there is no key: `openssl rand -base64 32` prints one")
+	}
+	return keys, nil
+}
