@@ -92,6 +92,7 @@ func (c *Config) problems(sources map[string]source, unread Problems) Problems {
 // validate checks the rules that concern several sections.
 func (c *Config) validate(s section) {
 	c.validateAuth(s)
+	c.validateConsole(s)
 	c.validateTargets(s)
 	c.validateProduction(s)
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -12,7 +13,31 @@ type Console struct {
 	Path string `yaml:"path" default:"/"`
 	// KeyFile has the keys that encrypt the cookies of sessions, one a line: 32 bytes in base64. The first one encrypts, and
 	// all decrypt. Empty: a key that ends with the process, so that every start asks everybody to sign in.
-	KeyFile string `yaml:"key_file"`
+	KeyFile string `yaml:"key_file" file:"secret"`
+	// OIDC lets people sign in with the provider of auth.oidc.
+	OIDC ConsoleOIDC `yaml:"oidc"`
+}
+
+// ConsoleOIDC is the client of the pages at the identity provider.
+type ConsoleOIDC struct {
+	// ClientID is the client. Empty: nobody signs in to the pages with the provider.
+	ClientID string `yaml:"client_id"`
+	// ClientSecret is the secret of the client; without one it is a public client. The file is read again for each use.
+	ClientSecret     Secret `yaml:"client_secret"`
+	ClientSecretFile string `yaml:"client_secret_file" file:"secret"`
+	// Scopes to ask for. Some providers give a refresh token, without which a session ends with its token, for offline_access only.
+	Scopes []string `yaml:"scopes" default:"openid" check:"required"`
+}
+
+// Configured reports whether people can sign in with the provider.
+func (o ConsoleOIDC) Configured() bool { return o.ClientID != "" }
+
+// Confidential reports whether the client has a secret.
+func (o ConsoleOIDC) Confidential() bool { return !o.ClientSecret.IsZero() || o.ClientSecretFile != "" }
+
+// Secret reads the secret of the client.
+func (o ConsoleOIDC) Secret() (string, error) {
+	return secretFrom(o.ClientSecret, "console.oidc.client_secret_file", o.ClientSecretFile)
 }
 
 // Prefix is Path without a slash at its end.
@@ -28,6 +53,12 @@ func (v Console) BaseOf(publicURL string) string {
 }
 
 func (v Console) validate(s section) {
+	if !v.OIDC.Configured() && (v.OIDC.Confidential() || s.given("oidc.scopes")) {
+		s.add("oidc.client_id", "is required")
+	}
+	if !slices.Contains(v.OIDC.Scopes, "openid") {
+		s.add("oidc.scopes", "must have openid")
+	}
 	to, err := url.Parse(v.Path)
 	if err != nil || !strings.HasPrefix(v.Path, "/") || strings.Contains(v.Path, "//") || strings.ContainsAny(v.Path, ":*+?#%\\ ") || to.Path != v.Path {
 		s.add("path", "must be a path such as / or /console, not %q", v.Path)
@@ -37,5 +68,12 @@ func (v Console) validate(s section) {
 		if v.Prefix() == taken || strings.HasPrefix(v.Prefix(), taken+"/") {
 			s.add("path", "is a path of the API; choose another such as /console")
 		}
+	}
+}
+
+// validateConsole checks that the pages use the provider that the API asks.
+func (c *Config) validateConsole(s section) {
+	if c.Console.OIDC.Configured() && !c.Auth.Has("oidc") {
+		s.addAt("console.oidc.client_id", "console.oidc", "has no effect without oidc in auth.mode")
 	}
 }

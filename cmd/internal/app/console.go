@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,15 +18,27 @@ func (p *parts) addConsole(o *api.Options, server *late) error {
 	if !*p.cfg.Console.Enabled {
 		return nil
 	}
-	pages, err := console.New(console.Options{
+	options := console.Options{
 		Connect: func(token client.TokenSource) (*client.Client, error) {
 			return client.New("http://localhost", client.Config{
 				HTTP: &http.Client{Transport: server, Timeout: pageTimeout}, Token: token, Retries: -1, UserAgent: "dlq-console",
 			})
 		},
-		SignIn: signInOf(p.cfg.Auth), Base: p.cfg.Console.BaseOf(p.cfg.Server.PublicURL), Origin: originOf(p.cfg.Server.PublicURL),
+		SignIn: signInOf(p.cfg), Base: p.cfg.Console.BaseOf(p.cfg.Server.PublicURL), Origin: originOf(p.cfg.Server.PublicURL),
+		Docs:   config.Console{Path: "/docs"}.BaseOf(p.cfg.Server.PublicURL),
 		Secure: p.cfg.Server.TLS.Configured() || strings.HasPrefix(p.cfg.Server.PublicURL, "https:"), Logger: p.log,
-	})
+	}
+	if p.cfg.Console.OIDC.Configured() {
+		options.Provider = p.providerOfPages()
+	}
+	if path := p.cfg.Console.KeyFile; path != "" {
+		keys, err := console.NewKeyFile(path, p.log)
+		if err != nil {
+			return fmt.Errorf("console.key_file: %w", err)
+		}
+		options.Keys = keys.Keys
+	}
+	pages, err := console.New(options)
 	if err != nil {
 		return err
 	}
@@ -33,14 +46,41 @@ func (p *parts) addConsole(o *api.Options, server *late) error {
 	return nil
 }
 
+// providerOfPages is the provider whose tokens the API accepts. Its certificates are read for new connections.
+func (p *parts) providerOfPages() *console.Provider {
+	oidc := p.cfg.Console.OIDC
+	provider := &console.Provider{
+		Issuer: p.cfg.Auth.OIDC.Issuer, ClientID: oidc.ClientID, Scopes: oidc.Scopes,
+		HTTP: func() (*http.Client, error) {
+			trusted, err := p.cfg.Auth.OIDC.TLS()
+			if err != nil {
+				return nil, fmt.Errorf("auth.oidc.ca_file: %w", err)
+			}
+			return &http.Client{Timeout: providerTimeout, Transport: &http.Transport{
+				Proxy: http.ProxyFromEnvironment, TLSClientConfig: trusted, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,
+			}}, nil
+		},
+	}
+	if oidc.Confidential() {
+		provider.ClientSecret = oidc.Secret
+	}
+	return provider
+}
+
+const providerTimeout = 10 * time.Second
+
 // pageTimeout is longer than the API takes for any request of a page.
 const pageTimeout = 2 * time.Minute
 
-func signInOf(a config.Auth) console.SignIn {
-	if a.Enabled() {
+func signInOf(cfg *config.Config) console.SignIn {
+	switch {
+	case !cfg.Auth.Enabled():
+		return console.SignInNone
+	case cfg.Console.OIDC.Configured() && !cfg.Auth.Has("token"):
+		return console.SignInProvider
+	default:
 		return console.SignInToken
 	}
-	return console.SignInNone
 }
 
 func originOf(publicURL string) string {

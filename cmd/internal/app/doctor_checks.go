@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"dlqmanager/config"
+	"dlqmanager/console"
 	"dlqmanager/dlq"
 	"dlqmanager/kafka"
 	"dlqmanager/migrations"
@@ -30,6 +31,14 @@ func (p *parts) examineConfiguration(_ context.Context, f *findings) {
 	if k := p.cfg.Kafka; k.PublishesExhausted() {
 		if err := dlq.NewArchiveTopics(k.ArchiveTopic, p.topics).Check(k.DLQTopicPattern); err != nil {
 			f.warn("configuration", err.Error(), "set kafka.archive_topic, or exhausted messages stay in the database")
+		}
+	}
+	if c := p.cfg.Console; *c.Enabled && p.cfg.Auth.Enabled() && c.KeyFile == "" {
+		f.warn("console", "console.key_file is not set: each start of the API signs everybody out of the pages, and replicas do not know each other's sessions",
+			"set it to a file with a key from `openssl rand -base64 32`")
+	} else if c.KeyFile != "" && *c.Enabled {
+		if _, err := console.NewKeyFile(c.KeyFile, p.log); err != nil {
+			f.fail("console", "console.key_file: "+err.Error(), "the API does not start: correct the file")
 		}
 	}
 	files := p.certificates()

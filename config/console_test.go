@@ -1,0 +1,69 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/config"
+)
+
+func TestThePathOfTheConsoleIsNoPathOfTheAPI(t *testing.T) {
+	t.Parallel()
+	for path, prefix := range map[string]string{"/": "", "/console": "/console", "/console/": "/console", "/ops/dlq": "/ops/dlq", "/apis": "/apis"} {
+		c, err := load(t, "console: {path: "+path+"}")
+		require.NoError(t, err, path)
+		require.Equal(t, prefix, c.Console.Prefix())
+	}
+	for _, path := range []string{"console", "''", "//", "/a//b", "/:id", "/a*", "'/a?b'", "'/a#b'", "/a%20b", "'/a b'", `'/a\b'`, "https://x/"} {
+		problems := problemsOf(t, "console: {path: "+path+"}")
+		require.Len(t, problems, 1, path)
+		require.Contains(t, problems[0], "console.path: must be a path such as / or /console", path)
+	}
+	for _, path := range []string{"/api", "/api/v1/x", "/docs", "/docs/", "/metrics", "/healthz", "/readyz", "/debug", "/openapi.json", "/.well-known/x"} {
+		require.Equal(t, []string{"file:1: console.path: is a path of the API; choose another such as /console"}, problemsOf(t, "console: {path: "+path+"}"), path)
+	}
+}
+
+func TestBrowsersSeeThePathOfTheProxyToo(t *testing.T) {
+	t.Parallel()
+	for public, base := range map[string]string{"": "/console", "https://ops.example": "/console", "https://ops.example/dlq/": "/dlq/console"} {
+		require.Equal(t, base, config.Console{Path: "/console"}.BaseOf(public))
+	}
+	require.Equal(t, "/dlq", config.Console{Path: "/"}.BaseOf("https://ops.example/dlq"))
+	require.Empty(t, config.Console{Path: "/"}.BaseOf("https://ops.example/"))
+}
+
+func TestThePagesSignInWithTheProviderOfTheAPI(t *testing.T) {
+	t.Parallel()
+	const oidc = "auth:\n  mode: oidc" + oidcSection
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte("s3cret\n"), 0o600))
+	c, err := load(t, oidc+"console: {oidc: {client_id: pages, client_secret_file: '"+secret+"'}}")
+	require.NoError(t, err)
+	require.Equal(t, []string{"openid"}, c.Console.OIDC.Scopes)
+	require.True(t, c.Console.OIDC.Confidential())
+	text, err := c.Console.OIDC.Secret()
+	require.NoError(t, err)
+	require.Equal(t, "s3cret", text)
+	for section, problem := range map[string]string{
+		oidc + "console: {oidc: {client_secret: x}}":                                          "console.oidc.client_id: is required",
+		oidc + "console: {oidc: {scopes: [openid, groups]}}":                                  "console.oidc.client_id: is required",
+		oidc + "console: {oidc: {client_id: pages, scopes: [groups]}}":                        "console.oidc.scopes: must have openid",
+		oidc + "console: {oidc: {client_id: pages, client_secret: a, client_secret_file: b}}": "client_secret_file: cannot be used together with console.oidc.client_secret",
+		"auth: {mode: token, tokens_file: t}\nconsole: {oidc: {client_id: pages}}":            "console.oidc: has no effect without oidc in auth.mode",
+	} {
+		problems := problemsOf(t, section)
+		require.Len(t, problems, 1, section)
+		require.Contains(t, problems[0], problem)
+	}
+}
+
+func TestAKeyFileOfTheConsoleThatIsMissingIsNamed(t *testing.T) {
+	t.Parallel()
+	c, err := load(t, "console: {key_file: /nowhere/keys}")
+	require.NoError(t, err)
+	require.ErrorContains(t, c.CheckFiles(), "console.key_file: open /nowhere/keys")
+}
