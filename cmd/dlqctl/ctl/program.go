@@ -199,7 +199,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with failures or with messag
 		s.changeCommand("dead", "Mark messages DEAD, so that no retry takes them", "PENDING"),
 		s.changeCommand("delete", "Delete messages", "PENDING, RESOLVED or DEAD"),
 		s.changeCommand("restore", "Restore archived messages", "archived"),
-		s.topCommand(), s.contextsCommand(), s.loginCommand(), s.logoutCommand(), s.meCommand(), s.doctorCommand(),
+		s.topCommand(), s.consoleCommand(), s.contextsCommand(), s.loginCommand(), s.logoutCommand(), s.meCommand(), s.doctorCommand(),
 	)
 	return root
 }

@@ -1,0 +1,113 @@
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dlqmanager/client"
+	"dlqmanager/console"
+)
+
+// pageTimeout is longer than the server takes for any request of a page.
+const pageTimeout = 2 * time.Minute
+
+func (s *session) consoleCommand() *cobra.Command {
+	var port uint16
+	cmd := &cobra.Command{
+		Use: "console", Short: "Serve the console's pages on this machine, with your own rights", Args: cobra.NoArgs,
+		Long: `Serves the pages of the console on the loopback interface until Ctrl-C, and prints a link to them. They show the server of the
+current context, or the one of --context, and send each request with your own sign-in there, which is renewed as for every command.
+Their head names the context.
+
+The link works once and signs in the browser that follows it first. Nobody else on this machine gets in; the session ends with
+dlqctl. A production context asks for no name of a topic here: the pages show a plan before each change of many messages.`,
+		Example: `  dlqctl console
+  dlqctl console --context production --port 8099`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			name, t, err := s.current()
+			if err != nil {
+				return err
+			}
+			s.retries = -1 // the person can try again
+			c, _, err := s.connect()
+			if err != nil {
+				return err
+			}
+			if _, err := c.GetMe(cmd.Context(), nil); err != nil {
+				return err
+			}
+			listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+			if err != nil {
+				return err
+			}
+			return s.serveConsole(cmd.Context(), listener, c, cmp.Or(name, t.Server), t)
+		},
+	}
+	cmd.Flags().Uint16Var(&port, "port", 0, "port of the pages (default: a free one)")
+	return cmd
+}
+
+// serveConsole serves the pages until ctx ends.
+func (s *session) serveConsole(ctx context.Context, listener net.Listener, c *client.Client, name string, t target) error {
+	// Browsers send the cookies of a host to all its ports, so also to those of other people on this machine. Nobody else
+	// knows the path below which these cookies lie.
+	base, link := "/"+strings.ToLower(rand.Text()), rand.Text()
+	pages, err := console.New(console.Options{
+		Connect: func(client.TokenSource) (*client.Client, error) { return c, nil },
+		SignIn:  console.SignInLink, Link: link, Base: base, Name: name, Production: t.Production, Docs: strings.TrimRight(t.Server, "/") + "/docs",
+	})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	address := listener.Addr().String()
+	server := &http.Server{
+		Handler: onlyHost(address, outliving(http.StripPrefix(base, pages))), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	s.note(fmt.Sprintf("The pages show %s (%s). This link to them works once; Ctrl-C ends them:", name, t.Server))
+	fmt.Fprintf(s.out, "http://%s%s/sign-in/link/%s\n", address, base, link)
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		_ = server.Close() // pages that are being made are of no use any more
+		<-ended
+		if cause := context.Cause(ctx); !errors.Is(cause, errInterrupted) {
+			return cause
+		}
+		return nil
+	}
+}
+
+// onlyHost refuses requests for other names: a page of another web site can have its name lead to this machine.
+func onlyHost(address string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != address {
+			http.Error(w, "dlqctl console answers at http://"+address+" only", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// outliving lets a request go on when its browser has left: closing a page stops nothing.
+func outliving(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), pageTimeout)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
