@@ -195,6 +195,7 @@ type Server struct {
 	app     *fiber.App
 	metrics *httpMetrics
 	spec    []byte
+	docs    fiber.Handler
 
 	draining    context.Context
 	drain       context.CancelFunc
@@ -261,6 +262,7 @@ func New(options Options) (*Server, error) {
 		IdleTimeout:                  options.IdleTimeout,
 		ErrorHandler:                 s.answerUnreadable,
 	})
+	s.docs = s.docsHandler()
 	s.app.Use(s.observe)
 	s.routes()
 	s.console()

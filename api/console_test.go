@@ -21,7 +21,7 @@ import (
 type pages struct {
 	api            http.RoundTripper
 	method, target string
-	entered, goOn chan struct{} // of the page /topics
+	entered, goOn  chan struct{} // of the page /topics
 }
 
 func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"net/http"
 
 	"github.com/gofiber/fiber/v2"
@@ -88,7 +89,9 @@ func (s *Server) openapi(c *fiber.Ctx) error {
 }
 
 //go:embed docs/index.html
-var docsPage []byte
+var docsPage string
+
+var docsTemplate = template.Must(template.New("docs").Parse(docsPage))
 
 //go:embed docs/page.js docs/page.css
 var docsFiles embed.FS
@@ -98,20 +101,41 @@ const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // docsHandler serves the specification with Swagger UI, whose files are embedded. The
-// page needs no other host, and its security policy allows none.
-func docsHandler() fiber.Handler {
+// page needs no other host, and its security policy allows none. Its addresses are relative, since a proxy may
+// serve the page below a path.
+func (s *Server) docsHandler() fiber.Handler {
 	ui := adaptor.HTTPHandler(v5emb.New("", "", "/docs/"))
 	own := adaptor.HTTPHandler(http.FileServerFS(docsFiles))
+	page := s.docsPage()
 	return func(c *fiber.Ctx) error {
 		c.Set(fiber.HeaderContentSecurityPolicy, docsPolicy)
 		switch c.Path() {
-		case "/docs", "/docs/":
+		case "/docs":
 			c.Set(fiber.HeaderContentType, fiber.MIMETextHTMLCharsetUTF8)
-			return c.Status(http.StatusOK).Send(docsPage)
+			return c.Status(http.StatusOK).Send(page)
+		case "/docs/":
+			c.Set(fiber.HeaderLocation, "../docs")
+			return c.SendStatus(http.StatusPermanentRedirect)
 		case "/docs/page.js", "/docs/page.css":
 			return own(c)
 		default:
 			return ui(c)
 		}
 	}
+}
+
+// docsPage is the page, with links to the console's pages if there are some.
+func (s *Server) docsPage() []byte {
+	var data struct {
+		HasPages bool
+		Pages    string
+	}
+	if pages := s.options.Console; pages != nil {
+		data.HasPages, data.Pages = true, "."+pages.Path+"/"
+	}
+	var out bytes.Buffer
+	if err := docsTemplate.Execute(&out, data); err != nil {
+		panic(err) // the template is embedded, and a test executes it
+	}
+	return out.Bytes()
 }

@@ -2,7 +2,11 @@ package api_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -33,16 +37,49 @@ func TestDocsNeedNoOtherHost(t *testing.T) {
 	got := w.call(http.MethodGet, "/docs")
 	require.Equal(t, http.StatusOK, got.status)
 	_, script := w.send(http.MethodGet, "/docs/page.js", nil)
-	require.Contains(t, script.body, `"/openapi.json"`)
+	require.Contains(t, script.body, `"openapi.json"`)
 	require.NotContains(t, got.header.Get("Content-Security-Policy"), "unsafe")
 	links := regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(got.body, -1)
 	require.Greater(t, len(links), 3)
 	for _, link := range links {
-		require.True(t, strings.HasPrefix(link[1], "/docs/"), "%s is elsewhere", link[1])
-		_, file := w.send(http.MethodGet, link[1], nil)
+		require.True(t, strings.HasPrefix(link[1], "docs/"), "%s is elsewhere", link[1])
+		_, file := w.send(http.MethodGet, "/"+link[1], nil)
 		require.Equal(t, http.StatusOK, file.status, link[1])
 		require.NotEmpty(t, file.body)
 	}
 	_, missing := w.send(http.MethodGet, "/docs/nothing.js", nil)
 	require.Equal(t, http.StatusNotFound, missing.status)
+}
+
+func TestDocsWorkBelowThePathOfAProxy(t *testing.T) {
+	t.Parallel()
+	_, with := withPages("/console", http.MethodGet, "/api/v1/me")
+	w := start(t, with)
+	proxy := httptest.NewServer(http.StripPrefix("/dlq", httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: w.address})))
+	t.Cleanup(proxy.Close)
+	get := func(address string) (*http.Response, string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
+		require.NoError(t, err)
+		answer, err := w.client.Do(request)
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		return answer, string(body)
+	}
+	answer, page := get(proxy.URL + "/dlq/docs/")
+	at := answer.Request.URL
+	require.Equal(t, "/dlq/docs", at.Path)
+	links := regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(page, -1)
+	require.Greater(t, len(links), 8)
+	for _, link := range append(links, []string{"", "openapi.json"}) {
+		to, err := at.Parse(link[1])
+		require.NoError(t, err)
+		if rest, isPage := strings.CutPrefix(to.Path, "/dlq/console/"); isPage {
+			require.NotContains(t, rest, "/")
+			continue
+		}
+		file, _ := get(to.String())
+		require.Equal(t, http.StatusOK, file.StatusCode, to.Path)
+	}
 }

@@ -36,7 +36,6 @@ const alwaysPublic = "*"
 
 // table lists every route. The order counts: "messages" also matches :topic, and "export" :id.
 func (s *Server) table() []route {
-	docs := docsHandler()
 	read, change := http.MethodGet, http.MethodPost
 	return []route{
 		{read, "/api/v1/me", "", "", "", anyStore, s.withDeadline(s.me)},
@@ -80,8 +79,8 @@ func (s *Server) table() []route {
 		{read, "/debug/pprof/:profile", dlq.PermProcessRead, "", "", anyStore, s.profile()},
 		{read, resourcePath, "", "", alwaysPublic, anyStore, s.protectedResource},
 		{read, "/openapi.json", "", "", alwaysPublic, anyStore, s.openapi},
-		{read, "/docs", "", "", alwaysPublic, anyStore, docs},
-		{read, "/docs/*", "", "", alwaysPublic, anyStore, docs},
+		{read, "/docs", "", "", alwaysPublic, anyStore, s.docs},
+		{read, "/docs/*", "", "", alwaysPublic, anyStore, s.docs},
 	}
 }
 

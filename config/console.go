@@ -13,7 +13,8 @@ type Console struct {
 	Path string `yaml:"path" default:"/"`
 	// KeyFile has the keys that encrypt the cookies of sessions, one a line: 32 bytes in base64. The first one encrypts, and
 	// all decrypt. Empty: a key that ends with the process, so that every start asks everybody to sign in.
-	KeyFile string `yaml:"key_file" file:"secret"`
+	// Only the API reads it.
+	KeyFile string `yaml:"key_file"`
 	// OIDC lets people sign in with the provider of auth.oidc.
 	OIDC ConsoleOIDC `yaml:"oidc"`
 }
@@ -22,9 +23,9 @@ type Console struct {
 type ConsoleOIDC struct {
 	// ClientID is the client. Empty: nobody signs in to the pages with the provider.
 	ClientID string `yaml:"client_id"`
-	// ClientSecret is the secret of the client; without one it is a public client. The file is read again for each use.
+	// ClientSecret is the secret of the client; without one it is a public client. Only the API reads the file, again for each use.
 	ClientSecret     Secret `yaml:"client_secret"`
-	ClientSecretFile string `yaml:"client_secret_file" file:"secret"`
+	ClientSecretFile string `yaml:"client_secret_file"`
 	// Scopes to ask for. Some providers give a refresh token, without which a session ends with its token, for offline_access only.
 	Scopes []string `yaml:"scopes" default:"openid" check:"required"`
 }

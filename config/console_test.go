@@ -60,10 +60,3 @@ func TestThePagesSignInWithTheProviderOfTheAPI(t *testing.T) {
 		require.Contains(t, problems[0], problem)
 	}
 }
-
-func TestAKeyFileOfTheConsoleThatIsMissingIsNamed(t *testing.T) {
-	t.Parallel()
-	c, err := load(t, "console: {key_file: /nowhere/keys}")
-	require.NoError(t, err)
-	require.ErrorContains(t, c.CheckFiles(), "console.key_file: open /nowhere/keys")
-}

@@ -29,6 +29,9 @@ func (p *parts) addConsole(o *api.Options, server *late) error {
 		Secure: p.cfg.Server.TLS.Configured() || strings.HasPrefix(p.cfg.Server.PublicURL, "https:"), Logger: p.log,
 	}
 	if p.cfg.Console.OIDC.Configured() {
+		if _, err := p.cfg.Console.OIDC.Secret(); err != nil {
+			return err
+		}
 		options.Provider = p.providerOfPages()
 	}
 	if path := p.cfg.Console.KeyFile; path != "" {

@@ -41,6 +41,9 @@ func (p *parts) examineConfiguration(_ context.Context, f *findings) {
 			f.fail("console", "console.key_file: "+err.Error(), "the API does not start: correct the file")
 		}
 	}
+	if _, err := p.cfg.Console.OIDC.Secret(); err != nil {
+		f.fail("console", err.Error(), "the API does not start: correct the file")
+	}
 	files := p.certificates()
 	for _, use := range slices.Sorted(maps.Keys(files)) {
 		file := files[use]

@@ -55,7 +55,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- else if eq .part "migration" }}
   {{- if has .key (list "database.user_file" "database.password_file") }}{{ if not (include "dlq.hasMigrator" .root) }}true{{ end }}
   {{- else if hasPrefix "database." .key }}true{{ end }}
-{{- else if or (hasPrefix "auth." .key) (hasPrefix "server." .key) }}{{ if eq .part "api" }}true{{ end }}
+{{- else if or (hasPrefix "auth." .key) (hasPrefix "console." .key) (hasPrefix "server." .key) }}{{ if eq .part "api" }}true{{ end }}
 {{- else if or (hasPrefix "targets." .key) (hasPrefix "worker." .key) }}{{ if eq .part "worker" }}true{{ end }}
 {{- else }}true{{ end -}}
 {{- end }}
