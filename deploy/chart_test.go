@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"dlqmanager/console"
 	"dlqmanager/dlq"
 )
 
@@ -299,6 +300,11 @@ func TestTheIngressServesEverythingButMetrics(t *testing.T) {
 			return path == rule.Path || rule.PathType == "Prefix" && strings.HasPrefix(path, rule.Path+"/")
 		})
 		require.Equal(t, path != "/metrics", served, path)
+	}
+	for _, root := range append([]string{""}, console.Roots...) {
+		require.True(t, slices.ContainsFunc(objects["Ingress "].Spec.Rules[0].HTTP.Paths, func(rule struct{ Path, PathType string }) bool {
+			return rule.Path == "/"+root
+		}), root)
 	}
 }
 
