@@ -79,6 +79,7 @@ func TestALinkWorksOnce(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, form.Code)
 	require.Contains(t, form.text, "dlqctl console")
 	require.NotContains(t, form.text, `name="token"`)
+	require.NotContains(t, form.text, "eu&lt;")
 	require.Equal(t, "/sign-in", b.post("/sign-in", url.Values{"token": {"secret"}}).Header().Get("Location"))
 	require.Equal(t, "/sign-in", b.get("/sign-in/link/wrong").Header().Get("Location"))
 	b.headers["Sec-Purpose"] = "prefetch"

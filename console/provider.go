@@ -89,7 +89,7 @@ func (p *relying) discover(ctx context.Context) (*metadata, error) {
 	}
 	client, err := p.HTTP()
 	if err != nil {
-		return nil, err
+		return nil, providerError{err}
 	}
 	limited := *client
 	limited.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // it could leave the provider
@@ -102,7 +102,7 @@ func (p *relying) discover(ctx context.Context) (*metadata, error) {
 	}
 	for _, address := range []string{m.provider.Endpoint().AuthURL, m.provider.Endpoint().TokenURL, m.EndSession, m.Revocation} {
 		if !p.trusts(address) {
-			return nil, providerError{fmt.Errorf("it announces the address %q, which is not https", address)}
+			return nil, fmt.Errorf("it announces the address %.200q, which is not https", address)
 		}
 	}
 	p.mutex.Lock()
@@ -121,7 +121,8 @@ func (m *metadata) context(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, m.client)
 }
 
-// providerError is a failure of the provider. Its text has no secret, and is bounded.
+// providerError is a failure of the provider, or on the way to it. Its text has no secret, and is bounded; it may name
+// addresses of the network, so it is not for people who have not signed in.
 type providerError struct{ error }
 
 func (e providerError) Error() string {
@@ -143,9 +144,12 @@ func (p *relying) client(m *metadata, redirect string) (*oauth2.Config, error) {
 	if len(m.AuthMethods) == 0 || slices.Contains(m.AuthMethods, "client_secret_basic") {
 		c.Endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	}
-	var err error
-	c.ClientSecret, err = p.ClientSecret()
-	return c, err
+	secret, err := p.ClientSecret()
+	if err != nil {
+		return nil, providerError{err}
+	}
+	c.ClientSecret = secret
+	return c, nil
 }
 
 // attempt is a sign-in that has begun. It lies in an encrypted cookie, so only the same browser can end it.
@@ -192,8 +196,11 @@ func (p *relying) end(ctx context.Context, redirect string, a attempt, answer ur
 		return session{}, errors.New("it has given no ID token; openid must be among the scopes")
 	}
 	identity, err := m.provider.VerifierContext(ctx, &oidc.Config{ClientID: p.ClientID}).Verify(ctx, raw)
-	if err != nil {
+	if err != nil && strings.Contains(err.Error(), "fetching keys") {
 		return session{}, providerError{err}
+	}
+	if err != nil {
+		return session{}, fmt.Errorf("its ID token is not valid: %.300s", err.Error())
 	}
 	if identity.Nonce != a.Nonce {
 		return session{}, errors.New("the ID token is of another sign-in")

@@ -13,6 +13,8 @@ import (
 type signInData struct {
 	Next    string
 	Problem string
+	// Invalid is set if the problem is the token.
+	Invalid bool
 	// Token is set if a token can be entered. Provider is the host of the identity provider, if there is one.
 	Token    bool
 	Provider string
@@ -21,12 +23,15 @@ type signInData struct {
 }
 
 func (v *visit) signInPage(status int, next, problem string) (*answer, error) {
-	o := v.console.options
-	data := signInData{Next: next, Problem: problem, Token: o.SignIn == SignInToken, Link: o.SignIn == SignInLink}
-	if v.console.provider != nil {
-		data.Provider = v.console.provider.host()
+	return &answer{template: "sign_in", title: v.text("Sign in"), status: status, data: v.console.signInData(next, problem)}, nil
+}
+
+func (c *Console) signInData(next, problem string) signInData {
+	data := signInData{Next: next, Problem: problem, Token: c.options.SignIn == SignInToken, Link: c.options.SignIn == SignInLink}
+	if c.provider != nil {
+		data.Provider = c.provider.host()
 	}
-	return &answer{template: "sign_in", title: v.text("Sign in"), status: status, data: data}, nil
+	return data
 }
 
 func (v *visit) signInForm() (*answer, error) {
@@ -50,7 +55,11 @@ func (v *visit) signIn() (*answer, error) {
 		return goTo("/sign-in")
 	}
 	token := strings.TrimSpace(v.PostFormValue("token"))
-	again := func(problem string) (*answer, error) { return v.signInPage(http.StatusUnauthorized, next, problem) }
+	again := func(problem string) (*answer, error) {
+		data := v.console.signInData(next, problem)
+		data.Invalid = true
+		return &answer{template: "sign_in", title: v.text("Sign in"), status: http.StatusUnauthorized, data: data}, nil
+	}
 	if token == "" {
 		return again(v.text("Enter a token."))
 	}

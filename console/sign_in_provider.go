@@ -99,6 +99,10 @@ func (v *visit) comeBack() (*answer, error) {
 
 func (v *visit) providerFailed(next string, err error) (*answer, error) {
 	v.console.options.Logger.Warn("a sign-in with the identity provider failed", zap.Error(err))
+	_, isRefusal := errors.AsType[*oauth2.RetrieveError](err)
+	if _, isFailure := errors.AsType[providerError](err); isFailure && !isRefusal {
+		return v.signInPage(http.StatusBadGateway, next, v.text("The identity provider does not answer as it should. The log of the server says more."))
+	}
 	return v.signInPage(http.StatusBadGateway, next, v.text("The sign-in with the identity provider has failed: %s", short(300, err.Error())))
 }
 

@@ -131,7 +131,8 @@ func TestAProviderThatIsAwayIsAPageThatSaysSo(t *testing.T) {
 	p.away = true
 	got := p.site().person().get(begin)
 	require.Equal(t, http.StatusBadGateway, got.status)
-	require.Contains(t, got.text, "The sign-in with the identity provider has failed")
+	require.Contains(t, got.text, "The identity provider does not answer as it should")
+	require.NotContains(t, got.text, "503", "strangers learn no details")
 	require.Contains(t, got.text, "/dlq/sign-in/openid", "to try again")
 }
 

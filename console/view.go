@@ -45,7 +45,7 @@ func (w view) May(method, path string) bool { return w.v.may(method, path) }
 func (v *visit) view(a *answer) view {
 	w := view{
 		v: v, Title: a.title, Data: a.data, Path: v.URL.Path, URL: v.URL.RequestURI(), Flash: v.flash,
-		Language: v.language, Theme: v.theme, Keys: !v.withoutKeys, Name: v.console.options.Name, Production: v.console.options.Production, Docs: v.console.options.Docs,
+		Language: v.language, Theme: v.theme, Keys: !v.withoutKeys, Docs: v.console.options.Docs,
 		CanSignOut: v.console.options.SignIn != SignInNone && v.console.options.SignIn != SignInLink,
 	}
 	if v.Method != http.MethodGet {
@@ -55,6 +55,7 @@ func (v *visit) view(a *answer) view {
 		return w
 	}
 	w.User = v.user.Subject
+	w.Name, w.Production = v.console.options.Name, v.console.options.Production // nobody else's business
 	w.Nav = []navItem{
 		{Path: "/", Text: v.text("Overview"), Key: "o"},
 		{Path: "/groups", Text: v.text("Causes"), Key: "c"},
