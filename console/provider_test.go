@@ -212,14 +212,14 @@ func (s *site) person() *person {
 	return &person{s, &http.Client{Jar: jar}}
 }
 
-type seen struct {
+type asked struct {
 	status  int
 	address *url.URL
 	header  http.Header
 	text    string
 }
 
-func (u *person) send(request *http.Request, err error) seen {
+func (u *person) send(request *http.Request, err error) asked {
 	u.s.t.Helper()
 	require.NoError(u.s.t, err)
 	answer, err := u.client.Do(request)
@@ -227,15 +227,15 @@ func (u *person) send(request *http.Request, err error) seen {
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(u.s.t, err)
-	return seen{answer.StatusCode, answer.Request.URL, answer.Header, string(text)}
+	return asked{answer.StatusCode, answer.Request.URL, answer.Header, string(text)}
 }
 
-func (u *person) get(path string) seen {
+func (u *person) get(path string) asked {
 	u.s.t.Helper()
 	return u.send(http.NewRequestWithContext(u.s.t.Context(), http.MethodGet, u.s.server.URL+path, http.NoBody))
 }
 
-func (u *person) post(path string) seen {
+func (u *person) post(path string) asked {
 	u.s.t.Helper()
 	return u.send(http.NewRequestWithContext(u.s.t.Context(), http.MethodPost, u.s.server.URL+path, http.NoBody))
 }
