@@ -46,6 +46,11 @@ func (c *Console) routes() http.Handler {
 	page("POST /jobs/{id}/cancel", (*visit).cancelJob)
 
 	// Archive and audit.
+	page("GET /archive", (*visit).archive)
+	page("POST /archive/runs", (*visit).runArchive)
+	page("GET /archive/{id}", (*visit).archived)
+	page("POST /archive/{id}/restore", (*visit).restore)
+	page("GET /audit", (*visit).audit)
 
 	page("GET /me", (*visit).me)
 
