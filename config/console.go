@@ -53,6 +53,14 @@ func (v Console) BaseOf(publicURL string) string {
 	return strings.TrimRight(public.EscapedPath(), "/") + v.Prefix()
 }
 
+// ConsoleURL is where people reach the console: empty without a public URL, or without the console.
+func (c *Config) ConsoleURL() string {
+	if c.Server.PublicURL == "" || !*c.Console.Enabled {
+		return ""
+	}
+	return strings.TrimRight(c.Server.PublicURL, "/") + c.Console.Prefix()
+}
+
 func (v Console) validate(s section) {
 	if !v.OIDC.Configured() && (v.OIDC.Confidential() || s.given("oidc.scopes")) {
 		s.add("oidc.client_id", "is required")

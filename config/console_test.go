@@ -60,3 +60,23 @@ func TestThePagesSignInWithTheProviderOfTheAPI(t *testing.T) {
 		require.Contains(t, problems[0], problem)
 	}
 }
+
+func TestTheConsoleHasAnAddressIfPeopleCanReachIt(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		public, path string
+		disabled     bool
+		want         string
+	}{
+		"without a public URL":  {path: "/"},
+		"without the console":   {public: "https://dlq.example", path: "/", disabled: true},
+		"at the root":           {public: "https://dlq.example/", path: "/", want: "https://dlq.example"},
+		"below a path":          {public: "https://dlq.example", path: "/console/", want: "https://dlq.example/console"},
+		"behind a proxy's path": {public: "https://ops.example/dlq", path: "/console", want: "https://ops.example/dlq/console"},
+	} {
+		c := config.Default()
+		enabled := !test.disabled
+		c.Server.PublicURL, c.Console.Path, c.Console.Enabled = test.public, test.path, &enabled
+		require.Equal(t, test.want, c.ConsoleURL(), name)
+	}
+}

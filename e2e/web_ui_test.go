@@ -156,7 +156,7 @@ func TestTheTemporalWebUIShowsRetries(t *testing.T) {
 	require.NoError(t, err)
 	run := described.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 	page := "workflows/retry-all-" + job + "/" + run + "/user-metadata"
-	u.shows("web-ui-running", page, "retry all of "+s.dlqTopic, "**RUNNING**", "[In the API](https://dlq.example.com/api/v1/jobs/"+job+")",
+	u.shows("web-ui-running", page, "retry all of "+s.dlqTopic, "**RUNNING**", "[In the console](https://dlq.example.com/jobs/"+job+")", "[In the API](https://dlq.example.com/api/v1/jobs/"+job+")",
 		"asked for by anonymous", "Reason: the payment service is back")
 	u.shows("", "workflows/retry-all-"+job+"/"+run+"/search-attributes", "DlqTopic", s.dlqTopic, "DlqActor", "anonymous")
 

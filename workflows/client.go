@@ -40,6 +40,8 @@ type ClientOptions struct {
 	Namespace string
 	// PublicURL is the address of the API, for links; empty for none.
 	PublicURL string
+	// Pages is the address of the console, for links; empty for none.
+	Pages dlq.Pages
 	// Log may be nil.
 	Log *zap.Logger
 }
@@ -62,7 +64,7 @@ func (c *Client) StartRetryMessage(ctx context.Context, asked *dlq.Operation, m 
 	if in.TargetTopic != "" {
 		options.Memo = map[string]any{targetMemo: in.TargetTopic}
 	}
-	about := subject{topic: m.DLQTopic, group: m.GroupID, path: "/api/v1/dlq/messages/" + in.MessageID.String()}
+	about := subject{topic: m.DLQTopic, group: m.GroupID, page: c.options.Pages.Message(in.MessageID), path: "/api/v1/dlq/messages/" + in.MessageID.String()}
 	if asked != nil {
 		about.reason = asked.Reason
 	}

@@ -22,7 +22,9 @@ func (c *Client) StartJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) 
 		workflowType, summary = ChangeAllType, fmt.Sprintf("%s messages of %s", j.Spec.Kind, j.Spec.Topic)
 	}
 	options := c.startOptions(j.WorkflowID, summary)
-	c.describe(asked, &options, &subject{topic: j.Spec.Topic, group: j.Spec.Group, path: "/api/v1/jobs/" + j.ID.String(), reason: j.Spec.Reason})
+	c.describe(asked, &options, &subject{
+		topic: j.Spec.Topic, group: j.Spec.Group, page: c.options.Pages.Job(j.ID), path: "/api/v1/jobs/" + j.ID.String(), reason: j.Spec.Reason,
+	})
 	return c.startOnce(ctx, options, workflowType, JobInput{ID: j.ID})
 }
 

@@ -148,7 +148,7 @@ func startlessSystem(t *testing.T) *system {
 		temporal: temporaltest.Client(t), queue: temporaltest.TaskQueue(t),
 		store: postgres.New(dbtest.New(t), topics), target: &target{},
 	}
-	s.client = workflows.NewClient(s.temporal, s.queue, workflows.ClientOptions{Namespace: "default", PublicURL: "https://dlq.test"})
+	s.client = workflows.NewClient(s.temporal, s.queue, workflows.ClientOptions{Namespace: "default", PublicURL: "https://dlq.test", Pages: "https://dlq.test/console"})
 	return s
 }
 

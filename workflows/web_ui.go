@@ -37,11 +37,11 @@ const attributePause = time.Minute
 type subject struct {
 	topic string // its dead-letter topic, or the original topic of a job
 	group dlq.ID
-	// path is the page of the message or the job in the API, reason the operator's.
-	path, reason string
+	// page is the console's page of the message or the job, path the same in the API, reason the operator's.
+	page, path, reason string
 }
 
-// describe gives the workflow search attributes, and details with links to the API.
+// describe gives the workflow search attributes, and details with links to the console and the API.
 func (c *Client) describe(asked *dlq.Operation, options *client.StartWorkflowOptions, s *subject) {
 	var updates []temporal.SearchAttributeUpdate
 	var details []string
@@ -51,18 +51,25 @@ func (c *Client) describe(asked *dlq.Operation, options *client.StartWorkflowOpt
 			details = append(details, detail)
 		}
 	}
-	link := func(text, path string) string {
-		if c.options.PublicURL == "" {
+	// link leads to a page of the console, without a console to the API.
+	link := func(text, page, path string) string {
+		if page == "" && c.options.PublicURL != "" {
+			page = strings.TrimSuffix(c.options.PublicURL, "/") + path
+		}
+		if page == "" {
 			return text
 		}
-		return "[" + text + "](" + strings.TrimSuffix(c.options.PublicURL, "/") + path + ")"
+		return "[" + text + "](" + page + ")"
+	}
+	if s.page != "" {
+		details = append(details, link("In the console", s.page, ""))
 	}
 	if c.options.PublicURL != "" {
-		details = append(details, link("In the API", s.path))
+		details = append(details, link("In the API", "", s.path))
 	}
-	add(topicAttribute, s.topic, link("Topic", "/api/v1/groups?topic="+s.topic)+" "+markdown(s.topic))
+	add(topicAttribute, s.topic, link("Topic", c.options.Pages.Topic(s.topic), "/api/v1/groups?topic="+s.topic)+" "+markdown(s.topic))
 	if !s.group.IsZero() {
-		add(groupAttribute, s.group.String(), link("Group", "/api/v1/groups/"+s.group.String())+" "+s.group.String())
+		add(groupAttribute, s.group.String(), link("Group", c.options.Pages.Group(s.group), "/api/v1/groups/"+s.group.String())+" "+s.group.String())
 	}
 	if asked != nil {
 		add(actorAttribute, asked.Subject, "asked for by "+markdown(asked.Subject))

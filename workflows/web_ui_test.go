@@ -24,7 +24,7 @@ func TestTheDevelopmentServerHasTheSearchAttributes(t *testing.T) {
 	require.Equal(t, workflows.SearchAttributes, dev.SearchAttributes)
 }
 
-// Somebody who looks at the workflow finds who asked for it, and the way back to the API.
+// Somebody who looks at the workflow finds who asked for it, and the way back to the console and the API.
 func TestAWorkflowIsFoundByTopicGroupAndActor(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -51,8 +51,9 @@ func TestAWorkflowIsFoundByTopicGroupAndActor(t *testing.T) {
 
 	var details string
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayload(described.GetExecutionConfig().GetUserMetadata().GetDetails(), &details))
-	require.Contains(t, details, `[Topic](https://dlq.test/api/v1/groups?topic=orders_*.dlq) orders\_\*.dlq`)
-	require.Contains(t, details, "[Group](https://dlq.test/api/v1/groups/"+m.GroupID.String()+")")
+	require.Contains(t, details, `[Topic](https://dlq.test/console/topics/orders_%2A.dlq) orders\_\*.dlq`)
+	require.Contains(t, details, "[Group](https://dlq.test/console/groups/"+m.GroupID.String()+")")
+	require.Contains(t, details, "[In the console](https://dlq.test/console/messages/"+id.String()+")")
 	require.Contains(t, details, "[In the API](https://dlq.test/api/v1/dlq/messages/"+id.String()+")")
 	require.Contains(t, details, " · asked for by ann")
 	require.Contains(t, details, `Reason: see \[here\]\(https://evil.example\) # now`, "a reason is shown as it is")

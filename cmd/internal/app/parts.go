@@ -231,7 +231,7 @@ func (p *parts) openTemporal() error {
 		return fmt.Errorf("temporal: %w", err)
 	}
 	p.workflows = workflows.NewClient(p.temporal, p.cfg.Temporal.TaskQueue, workflows.ClientOptions{
-		Namespace: p.cfg.Temporal.Namespace, PublicURL: p.cfg.Server.PublicURL, Log: p.log,
+		Namespace: p.cfg.Temporal.Namespace, PublicURL: p.cfg.Server.PublicURL, Pages: dlq.Pages(p.cfg.ConsoleURL()), Log: p.log,
 	})
 	return nil
 }
