@@ -37,7 +37,7 @@ func alert(t *testing.T, base, band, severity string, ends time.Time) {
 		"labels": map[string]string{"alertname": "DlqBacklogGrows", "topic": "orders.dlq.v1", "band": band, "severity": severity, "team": "payments"},
 		"annotations": map[string]string{
 			"summary": "orders.dlq.v1 has at least " + band + " dead letters", "description": "612 messages <of> orders.dlq.v1 are PENDING.",
-			"runbook_url": "https://docs.test/runbook.md#dlqbackloggrows", "topic_url": "https://dlq.test/api/v1/groups?topic=orders.dlq.v1",
+			"runbook_url": "https://docs.test/runbook.md#dlqbackloggrows", "page_url": "https://dlq.test/console/topics/orders.dlq.v1",
 		},
 		"startsAt": time.Now().Add(-time.Minute), "endsAt": ends,
 	}})
@@ -63,9 +63,9 @@ func TestNotificationsHaveTheTopicAndTheLinks(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(n.Next(t, "slack")), &slack))
 	told := slack.Attachments[0]
 	require.Equal(t, "orders.dlq.v1 has at least 500 dead letters", told.Title)
-	require.Equal(t, "https://docs.test/runbook.md#dlqbackloggrows", told.Link)
+	require.Equal(t, "https://dlq.test/console/topics/orders.dlq.v1", told.Link, "the title leads to the page")
 	require.Equal(t, "warning", told.Color)
-	for _, part := range []string{"612 messages", "What happened: https://dlq.test/api/v1/groups?topic=orders.dlq.v1", "What to do: https://docs.test/", "Since 20"} {
+	for _, part := range []string{"612 messages", "What happened: https://dlq.test/console/topics/orders.dlq.v1", "What to do: https://docs.test/", "Since 20"} {
 		require.Contains(t, told.Text, part)
 	}
 	mail := n.Next(t, "mail")

@@ -67,7 +67,7 @@ func TestAlertsAndDashboardsOnTheRealParts(t *testing.T) {
 	mail := told("mail", "Subject: "+s.dlqTopic+" has dead letters with a new cause")
 	for _, text := range []string{
 		fmt.Sprintf("%d messages of %s: payment: unavailable.", messages, s.dlqTopic), "Since 20",
-		"What happened: https://dlq.test/api/v1/groups?topic=" + s.dlqTopic, "What to do: https://docs.test/runbook.md#dlqnewgroup",
+		"What happened: https://dlq.test/groups?topic=" + s.dlqTopic, "What to do: https://docs.test/runbook.md#dlqnewgroup",
 	} {
 		require.Contains(t, mail, text)
 	}

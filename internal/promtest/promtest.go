@@ -90,7 +90,7 @@ func StartPrometheus(t *testing.T, alertmanager string, addresses ...string) (ba
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(rules, bytes.ReplaceAll(shipped, []byte("for: 5m"), []byte("for: 1s")), 0o600))
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
-global: {scrape_interval: 1s, evaluation_interval: 1s, external_labels: {dlq_api: "https://dlq.test", dlq_docs: "https://docs.test"}}
+global: {scrape_interval: 1s, evaluation_interval: 1s, external_labels: {dlq_console: "https://dlq.test", dlq_docs: "https://docs.test"}}
 rule_files: [%s]
 alerting:
   alert_relabel_configs: [{source_labels: [topic], regex: ".+", target_label: team, replacement: payments}]
