@@ -4,6 +4,7 @@ package deploy_test
 
 import (
 	"cmp"
+	"encoding/base64"
 	"maps"
 	"os"
 	"path/filepath"
@@ -94,6 +95,8 @@ func configuration(t *testing.T, objects map[string]manifest, part string) *conf
 			content = authority.PEM()
 		case strings.HasSuffix(name, "cert_file"):
 			content = certificate
+		case name == "console.key_file":
+			content = []byte(base64.StdEncoding.EncodeToString(make([]byte, 32)))
 		case strings.HasSuffix(name, "key_file"):
 			content = key
 		}

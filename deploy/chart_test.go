@@ -73,6 +73,8 @@ var cases = map[string]string{
 	"https":                  `{secretFiles: {server.tls.cert_file: {secret: s, key: tls.crt}, server.tls.key_file: {secret: s, key: tls.key}}}`,
 	"client certificates":    `{secretFiles: {server.tls.cert_file: {secret: s, key: tls.crt}, server.tls.key_file: {secret: s, key: tls.key}, server.tls.client_ca_file: {secret: s, key: ca.crt}}}`,
 	"allowed hosts":          `{config: {server: {allowed_hosts: [lb.example], public_url: "https://ops.example"}}}`,
+	"console below a path":   `{config: {server: {public_url: "https://ops.example"}, console: {path: /ui}}, secretFiles: {console.key_file: {secret: c, key: keys}}, ingress: {enabled: true, hosts: [ops.example]}, prometheusRule: {enabled: true}}`,
+	"without console":        `{config: {server: {public_url: "https://ops.example"}, console: {enabled: false}}, ingress: {enabled: true, hosts: [ops.example]}, prometheusRule: {enabled: true}}`,
 	"longer stops":           `{config: {server: {drain_delay: 10s, shutdown_timeout: 1m30s}, worker: {stop_timeout: 2m}}, migration: {activeDeadlineSeconds: 2000000}}`,
 	"metrics with tokens":    `{secretFiles: {worker.tokens_file: {secret: t, key: tokens.yaml}}, serviceMonitor: {enabled: true, worker: {authorization: {credentials: {name: t, key: token}}}}}`,
 	"other ports":            `{container: {port: 8443}, worker: {container: {port: 9191}}, service: {type: NodePort, port: 8080}}`,
@@ -296,16 +298,47 @@ func TestTheIngressServesEverythingButMetrics(t *testing.T) {
 	_, objects := render(t, "every part")
 	require.Len(t, objects["Ingress "].Spec.Rules, 1)
 	for path := range contract.Paths {
-		served := slices.ContainsFunc(objects["Ingress "].Spec.Rules[0].HTTP.Paths, func(rule struct{ Path, PathType string }) bool {
-			return path == rule.Path || rule.PathType == "Prefix" && strings.HasPrefix(path, rule.Path+"/")
-		})
-		require.Equal(t, path != "/metrics", served, path)
+		require.Equal(t, path != "/metrics", servedByIngress(objects, path), path)
 	}
 	for _, root := range append([]string{""}, console.Roots...) {
 		require.True(t, slices.ContainsFunc(objects["Ingress "].Spec.Rules[0].HTTP.Paths, func(rule struct{ Path, PathType string }) bool {
 			return rule.Path == "/"+root
 		}), root)
 	}
+}
+
+func servedByIngress(objects map[string]manifest, path string) bool {
+	return slices.ContainsFunc(objects["Ingress "].Spec.Rules[0].HTTP.Paths, func(rule struct{ Path, PathType string }) bool {
+		return path == rule.Path || rule.PathType == "Prefix" && strings.HasPrefix(path, rule.Path+"/")
+	})
+}
+
+func TestTheIngressServesThePagesOfTheConsole(t *testing.T) {
+	t.Parallel()
+	for name, base := range map[string]string{"every part": "", "console below a path": "/ui"} {
+		_, objects := render(t, name)
+		require.True(t, servedByIngress(objects, base+"/"), name)
+		for _, root := range console.Roots {
+			require.True(t, servedByIngress(objects, base+"/"+root), "%s: %s", name, root)
+			require.True(t, servedByIngress(objects, base+"/"+root+"/one"), "%s: %s", name, root)
+		}
+		require.False(t, servedByIngress(objects, "/metrics"), name)
+	}
+	_, objects := render(t, "without console")
+	require.False(t, servedByIngress(objects, "/"))
+	require.False(t, servedByIngress(objects, "/messages/one"))
+	require.True(t, servedByIngress(objects, "/api/v1/dlq"))
+}
+
+// The worker writes links to the console, and has no secret of the console.
+func TestTheWorkerKnowsWhereTheConsoleIs(t *testing.T) {
+	t.Parallel()
+	_, objects := render(t, "console below a path")
+	require.Equal(t, "https://ops.example/ui", configuration(t, objects, "worker").ConsoleURL())
+	require.Empty(t, configuration(t, objects, "worker").Console.KeyFile)
+	require.True(t, strings.HasSuffix(configuration(t, objects, "api").Console.KeyFile, "/console.key_file"))
+	text, _ := render(t, "console below a path")
+	require.Contains(t, text, "https://ops.example/ui/topics/{{ $labels.topic }}", "alerts link to the console")
 }
 
 func TestOnlyTheWorkerHasTheTokensOfItsMetrics(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"dlqmanager/console"
 	"dlqmanager/internal/promtest"
 )
 
@@ -97,6 +98,21 @@ func TestAlertsLinkToTheirSectionOfTheRunbook(t *testing.T) {
 		require.NotEmpty(t, rule.Annotations["description"], rule.Alert)
 		require.True(t, strings.HasSuffix(rule.Annotations["runbook_url"], "/runbook.md#"+strings.ToLower(rule.Alert)), rule.Alert)
 		require.Contains(t, string(runbook), "\n## "+rule.Alert+"\n")
+	}
+}
+
+func TestAlertsLinkToPagesOfTheConsole(t *testing.T) {
+	t.Parallel()
+	for _, rule := range rules(t) {
+		page := rule.Annotations["page_url"]
+		if page == "" {
+			require.NotContains(t, rule.Annotations["description"], "$labels.topic", "%s: a topic has a page", rule.Alert)
+			continue
+		}
+		path, ok := strings.CutPrefix(page, "{{ $externalLabels.dlq_console }}/")
+		require.True(t, ok, rule.Alert)
+		root := regexp.MustCompile(`^[a-z-]*`).FindString(path)
+		require.Contains(t, append([]string{""}, console.Roots...), root, rule.Alert)
 	}
 }
 

@@ -70,6 +70,34 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- concat $hosts (dig "server" "allowed_hosts" list $v.config | default list) | uniq | toYaml -}}
 {{- end }}
 
+{{/* Where the console's paths begin, without a slash at the end. */}}
+{{- define "dlq.consolePath" -}}
+{{ dig "console" "path" "/" .Values.config | trimSuffix "/" }}
+{{- end }}
+
+{{/* The console's paths, with their types. At the root it shares the host with /metrics, so each page is named. */}}
+{{- define "dlq.pages" -}}
+{{- if dig "console" "enabled" true .Values.config }}
+{{- $path := include "dlq.consolePath" . }}
+{{- if $path }}
+{{ $path }}: Prefix
+{{- else }}
+/: Exact
+{{- range list "topics" "groups" "messages" "plans" "jobs" "retries" "archive" "audit" "me" "sign-in" "sign-out" "preferences" "assets" }}
+/{{ . }}: Prefix
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Where people reach the console; empty if the values do not tell. */}}
+{{- define "dlq.consoleURL" -}}
+{{- $public := dig "server" "public_url" "" .Values.config | default "" -}}
+{{- if .Values.prometheusRule.consoleURL }}{{ .Values.prometheusRule.consoleURL | trimSuffix "/" }}
+{{- else if and $public (dig "console" "enabled" true .Values.config) }}{{ $public | trimSuffix "/" }}{{ include "dlq.consolePath" . }}
+{{- end -}}
+{{- end }}
+
 {{/* The configuration of one program. */}}
 {{- define "dlq.config" -}}
 {{- $v := .root.Values -}}
@@ -104,6 +132,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   {{- else }}
     {{- $url := dig "server" "public_url" "" $c }}
     {{- $c = omit $c "auth" "server" }}
+    {{- with $c.console }}{{ $_ := set $c "console" (pick . "enabled" "path") }}{{ end }}
     {{- $_ := set $c "server" (dict "allowed_hosts" (include "dlq.hosts" . | fromYamlArray)) }}
     {{- if $url }}{{ $_ := set $c.server "public_url" $url }}{{ end }}
     {{- $c = mergeOverwrite $c (dict "worker" (dict "host" "0.0.0.0" "metrics_port" $v.worker.container.port)) }}
@@ -114,7 +143,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* The variables of a program, without those of sections that its configuration does not have. */}}
 {{- define "dlq.env" -}}
-{{- $others := dict "api" "DATABASE_MIGRATIONS|WORKER" "worker" "AUTH|SERVER" "migration" "ARCHIVE|AUDIT|AUTH|BULK|GROUPS|INGEST|KAFKA|SCHEMA_REGISTRY|SERVER|TARGETS|TEMPORAL|TRACING|VERIFY|WORKER" -}}
+{{- $others := dict "api" "DATABASE_MIGRATIONS|WORKER" "worker" "AUTH|SERVER" "migration" "ARCHIVE|AUDIT|AUTH|BULK|CONSOLE|GROUPS|INGEST|KAFKA|SCHEMA_REGISTRY|SERVER|TARGETS|TEMPORAL|TRACING|VERIFY|WORKER" -}}
 {{- $env := list -}}
 {{- range .root.Values.extraEnv }}
   {{- if not (regexMatch (printf "^DLQ_(%s)_" (get $others $.part)) .name) }}{{ $env = append $env . }}{{ end }}
