@@ -42,6 +42,8 @@ type Options struct {
 	Issuer string
 	// PublicURL is where people reach the API. Empty: the address that a request names.
 	PublicURL string
+	// Pages is the address of the console, which answers link to. Empty: none.
+	Pages dlq.Pages
 	// Hosts are the names of this server. A request without a token may name these, localhost and
 	// addresses in its header Host.
 	Hosts []string

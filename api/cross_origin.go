@@ -16,7 +16,7 @@ const corsMaxAge = "600"
 
 // exposedHeaders are the headers of answers that a page of another origin may read.
 var exposedHeaders = strings.Join([]string{
-	headerRequestID, fiber.HeaderETag, fiber.HeaderRetryAfter, fiber.HeaderLocation, headerPreferenceApplied, fiber.HeaderWWWAuthenticate,
+	headerRequestID, fiber.HeaderETag, fiber.HeaderRetryAfter, fiber.HeaderLocation, fiber.HeaderLink, headerPreferenceApplied, fiber.HeaderWWWAuthenticate,
 }, ", ")
 
 // allowOrigin lets pages of the configured origins read the answer. Tokens are in a header

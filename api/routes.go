@@ -89,7 +89,7 @@ func (s *Server) routes() {
 		if r.needsDatabase && s.options.Database == nil {
 			r.handler = func(*fiber.Ctx) error { return needsDatabase() }
 		}
-		handlers := []fiber.Handler{s.authorize(r), r.handler}
+		handlers := []fiber.Handler{s.authorize(r), s.withPage(r.handler)}
 		s.app.Add(r.method, r.path, handlers...)
 		if r.method == http.MethodGet {
 			s.app.Add(http.MethodHead, r.path, handlers...)

@@ -88,6 +88,20 @@ func (a *Answer[T]) ETag() string { return a.Header.Get("ETag") }
 // Location returns the path to poll; empty if the answer has none.
 func (a *Answer[T]) Location() string { return a.Header.Get("Location") }
 
+// Page returns the address of the console's page about what was answered; empty if the server names none.
+func (a *Answer[T]) Page() string { return PageOf(a.Header) }
+
+// PageOf returns the address of the console's page that the header of an answer names; empty without one.
+func PageOf(header http.Header) string {
+	for _, link := range header.Values("Link") {
+		address, parameters, ok := strings.Cut(strings.TrimPrefix(link, "<"), ">")
+		if ok && strings.Contains(parameters, `rel="alternate"`) && strings.Contains(parameters, `type="text/html"`) {
+			return address
+		}
+	}
+	return ""
+}
+
 // streamed is the type of an export.
 const streamed = "application/x-ndjson"
 
@@ -111,6 +125,9 @@ func send[T any](ctx context.Context, c *Client, r *request, options []RequestOp
 	}
 	if to := response.Header.Get("Location"); to != "" && response.StatusCode >= http.StatusMultipleChoices && response.StatusCode != http.StatusNotModified {
 		return nil, &APIError{Status: response.StatusCode, Message: fmt.Sprintf("%s sends on to %s: use the address where the server is", c.server.Host, to)}
+	}
+	if r.seen != nil {
+		*r.seen = response.Header
 	}
 	answer := &Answer[T]{Body: response.content, Status: response.StatusCode, Header: response.Header}
 	if response.StatusCode == http.StatusNotModified {

@@ -23,6 +23,8 @@ type request struct {
 	// isStream is set for an export, whose answer takes any time. end gets its last line.
 	isStream bool
 	end      *EndLine
+	// seen gets the header of the answer.
+	seen *http.Header
 }
 
 // RequestOption changes one request.
@@ -42,6 +44,9 @@ func Query(name string, values ...string) RequestOption {
 func Header(name, value string) RequestOption {
 	return func(r *request) { r.header.Set(name, value) }
 }
+
+// SeeHeader stores the header of a successful answer.
+func SeeHeader(header *http.Header) RequestOption { return func(r *request) { r.seen = header } }
 
 func newRequest(method, path string) *request {
 	return &request{method: method, path: path, query: url.Values{}, header: http.Header{}}

@@ -142,10 +142,12 @@ func (s *session) getCommand(use, short, example string, v view, fetch call) *co
 			if err != nil {
 				return err
 			}
-			answer, err := fetch(cmd.Context(), c, named(args))
+			var header http.Header
+			answer, err := fetch(cmd.Context(), c, named(args), client.SeeHeader(&header))
 			if err != nil {
 				return err
 			}
+			p.console = client.PageOf(header)
 			return p.one(cmd.Context(), answer)
 		},
 	}

@@ -67,9 +67,11 @@ type printer struct {
 	fields   []string
 	query    *gojq.Code
 	terminal bool
-	widths   []int
-	csv      *csv.Writer
-	records  int
+	// console is the page of the record, which the sheet of a record shows.
+	console string
+	widths  []int
+	csv     *csv.Writer
+	records int
 }
 
 func (s *session) printer(v view) (*printer, error) {

@@ -270,6 +270,18 @@ func TestAnEmptyListSaysSo(t *testing.T) {
 	require.Empty(t, s.dlqctl(t, "jobs", "list", "-o", "csv").err)
 }
 
+func TestARecordIsShownWithItsPageOfTheConsole(t *testing.T) {
+	t.Parallel()
+	body := `{"id": "j1", "state": "RUNNING"}`
+	s := server(t, map[string]http.HandlerFunc{"GET /api/v1/jobs/j1": func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", `<https://dlq.test/jobs/j1>; rel="alternate"; type="text/html"`)
+		answer(body)(w, r)
+	}})
+	require.Equal(t, "id     j1\nstate  RUNNING\npage   https://dlq.test/jobs/j1\n", s.dlqctl(t, "jobs", "get", "j1").out)
+	require.Equal(t, body+"\n", s.dlqctl(t, "jobs", "get", "j1", "-o", "json").out)
+	require.NotContains(t, s.dlqctl(t, "jobs", "get", "j1", "--fields", "id,state").out, "page")
+}
+
 func TestARecordIsShownFieldByField(t *testing.T) {
 	t.Parallel()
 	message := `{"id": "m1", "status": "DEAD", "stack_trace": "at a\n\tat b\u0007", "origin": {"topic": "orders.v1", "partition": 3}, "payload": {"n": 1.50, "deep": {"x": null}}, "attempts": [{"number": 1}, {"number": 2}],

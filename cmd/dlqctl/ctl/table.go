@@ -79,7 +79,7 @@ func (p *printer) sheet(value any) error {
 		fields = append(fields, flatten(path, at(value, path))...)
 	}
 	if len(p.fields) == 0 {
-		fields = flatten("", value)
+		fields = append(flatten("", value), field{"page", p.console})
 	}
 	width := 0
 	var short, long []field

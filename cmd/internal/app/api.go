@@ -14,6 +14,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/config"
+	"dlqmanager/dlq"
 	"dlqmanager/kafka"
 	"dlqmanager/telemetry"
 )
@@ -55,7 +56,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		return err
 	}
 	options := api.Options{
-		Auth: authenticator, PublicURL: cfg.Server.PublicURL, Open: cfg.Auth.Open, Hosts: cfg.Server.Hosts(),
+		Auth: authenticator, PublicURL: cfg.Server.PublicURL, Pages: dlq.Pages(cfg.ConsoleURL()), Open: cfg.Auth.Open, Hosts: cfg.Server.Hosts(),
 		Store: p.store, Retries: p.workflows, Topics: p.topics, Targets: p.targets, Intake: p.intake(),
 		Suspicion: kafka.Suspicion,
 		Ready:     telemetry.NewReadiness(checks, readyTimeout, p.log).Results,
