@@ -70,31 +70,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- concat $hosts (dig "server" "allowed_hosts" list $v.config | default list) | uniq | toYaml -}}
 {{- end }}
 
-{{/* Where the console's paths begin, without a slash at the end. */}}
-{{- define "dlq.consolePath" -}}
-{{ dig "console" "path" "/" .Values.config | trimSuffix "/" }}
-{{- end }}
-
-{{/* The console's paths, with their types. At the root it shares the host with /metrics, so each page is named. */}}
-{{- define "dlq.pages" -}}
-{{- if dig "console" "enabled" true .Values.config }}
-{{- $path := include "dlq.consolePath" . }}
-{{- if $path }}
-{{ $path }}: Prefix
-{{- else }}
-/: Exact
-{{- range list "topics" "groups" "messages" "plans" "jobs" "retries" "archive" "audit" "me" "sign-in" "sign-out" "preferences" "assets" }}
-/{{ . }}: Prefix
-{{- end }}
-{{- end }}
-{{- end }}
-{{- end }}
-
 {{/* Where people reach the console; empty if the values do not tell. */}}
 {{- define "dlq.consoleURL" -}}
+{{- $console := default dict .Values.config.console -}}
 {{- $public := dig "server" "public_url" "" .Values.config | default "" -}}
 {{- if .Values.prometheusRule.consoleURL }}{{ .Values.prometheusRule.consoleURL | trimSuffix "/" }}
-{{- else if and $public (dig "console" "enabled" true .Values.config) }}{{ $public | trimSuffix "/" }}{{ include "dlq.consolePath" . }}
+{{- else if and $public (dig "enabled" true $console) }}{{ $public | trimSuffix "/" }}{{ dig "path" "/" $console | trimSuffix "/" }}
 {{- end -}}
 {{- end }}
 
