@@ -57,6 +57,8 @@ type Message struct {
 	// GroupID is the group of messages with the same cause; zero for messages of earlier
 	// versions and other programs.
 	GroupID ID
+	// Masked names the parts that are hidden from a reader; nil for none. No store has it. See Mask.
+	Masked []string
 }
 
 // IsRetryable reports whether an operator may retry the message now. Topics.CheckOrigin

@@ -1,0 +1,214 @@
+package dlq
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"dlqmanager/dlq/masking"
+)
+
+// Shown is a message as somebody sees it who may not see what is hidden.
+type Shown struct {
+	Detail
+	// DecodedKey is the key that a Schema Registry has decoded.
+	DecodedKey json.RawMessage
+	quotes     masking.Quotes
+}
+
+// Text is a text that may quote the message, without what is hidden of the message.
+func (s *Shown) Text(text string) string { return s.quotes.Text(text) }
+
+// Unread shows texts about messages of which nothing was read: none.
+func (k *Mask) Unread() *Shown {
+	s := &Shown{}
+	s.quotes.HideAll()
+	return s
+}
+
+// Show hides parts of a message, and quotes of them in all other parts. It changes no memory of d, so that d stays what is
+// sent back. decodedKey is the JSON of the key that a Schema Registry has decoded.
+func (k *Mask) Show(d *Detail, decodedKey json.RawMessage) *Shown {
+	return k.show(d, decodedKey, false)
+}
+
+// ShowUnread is Show for a message of which only the state was read.
+func (k *Mask) ShowUnread(m *Message) *Shown { return k.show(&Detail{Message: *m}, nil, true) }
+
+func (k *Mask) show(d *Detail, decodedKey json.RawMessage, isPart bool) *Shown {
+	s := &Shown{Detail: *d}
+	h := hider{Mask: k, Shown: s}
+	value := h.read("value", d.Record.Value, k.value)
+	payload := h.read("value", d.Payload, k.value)
+	key := h.read("key", d.Record.Key, k.key)
+	plainKey := h.read("key", decodedKey, k.key)
+	for _, header := range d.Record.Headers {
+		if _, _, hidden := k.header(header.Key); hidden {
+			s.quotes.AddOpaque(header.Value)
+		}
+	}
+	if isPart || d.IsPointer() || d.Unreadable != nil && len(k.headers) > 0 {
+		s.quotes.HideAll() // errors may quote what was not read
+	}
+	if isPart {
+		s.Payload = h.showJSON(payload, "value")
+		h.texts()
+		return s
+	}
+	s.Record.Value, s.Record.Key = h.show(value, "value"), h.show(key, "key")
+	s.Payload, s.DecodedKey = h.showJSON(payload, "value"), h.showJSON(plainKey, "key")
+	h.hideHeaders()
+	h.texts()
+	return s
+}
+
+// hider makes a Shown of a message.
+type hider struct {
+	*Mask
+	*Shown
+}
+
+// hiddenPart is a value or a key with what is hidden of it.
+type hiddenPart struct {
+	text     []byte
+	document masking.Document
+	isJSON   bool
+	isWhole  bool
+	as       masking.Form
+}
+
+// read finds what targets hide of a part. A part that cannot be read is hidden as a whole, if any of it is to be hidden.
+func (h hider) read(name string, text []byte, targets []masking.Target) hiddenPart {
+	p := hiddenPart{text: text}
+	if len(text) == 0 {
+		return p
+	}
+	for _, t := range targets {
+		if t.IsWhole() {
+			p.isWhole, p.as = true, masking.Stronger(t.As, p.as)
+		}
+	}
+	if !p.isWhole {
+		p.document, p.isJSON = masking.Read(text, targets, &h.quotes)
+		if p.isWhole = !p.isJSON && len(targets) > 0; p.isWhole {
+			p.as = masking.Mask
+			for _, t := range targets {
+				p.as = masking.Stronger(t.As, p.as)
+			}
+		}
+		for i, used := range p.document.Used {
+			if used {
+				h.mark(name + "." + targets[i].String())
+			}
+		}
+	}
+	if p.isWhole {
+		h.mark(name)
+		h.quotes.AddOpaque(text)
+	}
+	return p
+}
+
+// show is the part as it is shown.
+func (h hider) show(p hiddenPart, name string) []byte {
+	switch {
+	case len(p.text) == 0:
+		return p.text
+	case p.isWhole && p.as == masking.Remove:
+		return nil
+	case p.isWhole:
+		return []byte(p.as.Of(plainOf(p.text), h.secret))
+	case p.isJSON:
+		text, isQuoted := p.document.Masked(h.secret, &h.quotes)
+		if isQuoted {
+			h.mark(name + ".**")
+		}
+		return text
+	}
+	shown := h.quotes.Bytes(p.text)
+	if !bytes.Equal(shown, p.text) {
+		h.mark(name + ".**")
+	}
+	return shown
+}
+
+// showJSON is show for a part that stays JSON.
+func (h hider) showJSON(p hiddenPart, name string) json.RawMessage {
+	shown := h.show(p, name)
+	if !p.isWhole && p.isJSON || len(shown) == 0 || bytes.Equal(shown, p.text) {
+		return shown
+	}
+	quoted, _ := json.Marshal(string(shown)) // texts always encode
+	return quoted
+}
+
+// plainOf is a string of JSON without its quotes, so that equal values have equal hashes.
+func plainOf(text []byte) (plain string) {
+	if text[0] == '"' && json.Unmarshal(text, &plain) == nil {
+		return plain
+	}
+	return string(text)
+}
+
+func (h hider) hideHeaders() {
+	if h.quotes.IsEmpty() && len(h.headers) == 0 {
+		return
+	}
+	shown := make([]Header, 0, len(h.Record.Headers))
+	for _, header := range h.Record.Headers {
+		glob, as, hidden := h.header(header.Key)
+		if hidden {
+			h.mark("headers." + glob)
+			switch {
+			case as == masking.Remove:
+				continue
+			case len(header.Value) > 0:
+				header.Value = []byte(as.Of(string(header.Value), h.secret))
+			}
+		} else if value := h.quotes.Bytes(header.Value); !bytes.Equal(value, header.Value) {
+			h.mark("headers")
+			header.Value = value
+		}
+		header.Key = h.quotes.Text(header.Key)
+		shown = append(shown, header)
+	}
+	h.Record.Headers = shown
+}
+
+// texts replaces quotes in the texts of the message.
+func (h hider) texts() {
+	if h.quotes.IsEmpty() {
+		return
+	}
+	for _, text := range []struct {
+		name string
+		at   *string
+	}{
+		{"error_message", &h.ErrorMessage}, {"error_class", &h.ErrorClass}, {"error_message", &h.Failure.ErrorMessage},
+		{"error_class", &h.Failure.ErrorClass}, {"cause_class", &h.Failure.CauseClass}, {"stack_trace", &h.Failure.StackTrace},
+		{"trace_id", &h.Failure.TraceID}, {"correlation_id", &h.Failure.CorrelationID}, {"suspicion", &h.Failure.Suspicion},
+		{"decode_error", &h.DecodeError},
+	} {
+		if shown := h.quotes.Text(*text.at); shown != *text.at {
+			h.mark(text.name)
+			*text.at = shown
+		}
+	}
+	h.Attempts = slices.Clone(h.Attempts)
+	for i := range h.Attempts {
+		if a := &h.Attempts[i]; h.quotes.Text(a.Error) != a.Error {
+			h.mark("attempts")
+			a.Error = h.quotes.Text(a.Error)
+		}
+	}
+	if h.Unreadable != nil {
+		h.Unreadable = errors.New(h.quotes.Text(h.Unreadable.Error()))
+	}
+}
+
+func (h hider) mark(part string) {
+	if !slices.Contains(h.Masked, part) {
+		h.Masked = append(h.Masked, part)
+	}
+}

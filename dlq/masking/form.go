@@ -1,0 +1,61 @@
+package masking
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Form is how a hidden value looks.
+type Form string
+
+// The forms, the one that tells least first.
+const (
+	Remove Form = "remove" // the member is gone; an item of a list is null
+	Mask   Form = "mask"   // three asterisks, whatever the length
+	Hash   Form = "hash"   // HMAC: equal values have equal hashes
+	Last4  Form = "last4"  // the last four characters of twelve or more
+)
+
+// Forms lists every form. Of several that apply to a value, the first one here counts.
+var Forms = []Form{Remove, Mask, Hash, Last4}
+
+// Stronger is the form that tells less. An empty form is none.
+func Stronger(a, b Form) Form {
+	if a == "" {
+		return b
+	}
+	if b == "" {
+		return a
+	}
+	if slices.Index(Forms, a) <= slices.Index(Forms, b) {
+		return a
+	}
+	return b
+}
+
+// Hidden stands in the place of a hidden text.
+const Hidden = "***"
+
+// last4Least is how many characters a value must have to show four of them.
+const last4Least = 12
+
+// Of is the text that stands for a hidden value. Remove is for the caller, who leaves out what he can.
+func (f Form) Of(value string, secret []byte) string {
+	switch f {
+	case Hash:
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte(value))
+		return "hmac:" + hex.EncodeToString(mac.Sum(nil)[:16])
+	case Last4:
+		if utf8.ValidString(value) && utf8.RuneCountInString(value) >= last4Least && !strings.ContainsAny(value, "{}[]") {
+			characters := []rune(value)
+			return Hidden + string(characters[len(characters)-4:])
+		}
+	case Remove, Mask:
+	}
+	return Hidden
+}

@@ -1,0 +1,330 @@
+package masking
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+const (
+	// minQuote is the length of the shortest hidden text that is looked for, in bytes. Shorter ones are in every text.
+	minQuote = 4
+	// gram is how much of a longer one must be quoted: its beginning, since errors cut quotes off.
+	gram = 8
+	// minPart is how much of one must be quoted from its middle.
+	minPart = 16
+	// maxQuotes bounds the texts that are looked for, in bytes. With more, all texts are hidden.
+	maxQuotes = 256 << 10
+	// maxForms bounds the texts that are looked for in other forms too, such as base64.
+	maxForms = 1000
+	// maxWhole bounds the part of a document without structure that is looked for as a whole.
+	maxWhole = 16 << 10
+)
+
+// Quotes finds hidden texts where others quote them. It ignores the case of ASCII letters. The zero value finds nothing.
+//
+// A text of at least gram bytes is known by its grams, which are the numbers of all its runs of gram bytes. A run of
+// known grams in a text is a quote if it has the beginning of a hidden text, or is long. So a text is read once, however
+// many hidden texts there are.
+type Quotes struct {
+	grams  map[uint64]bool           // true for the beginning of a hidden text
+	short  [gram]map[uint64]struct{} // texts below gram bytes, by their length
+	exact  map[string]struct{}       // numbers
+	forms  int
+	size   int
+	isFull bool
+}
+
+// HideAll hides every text, since what they may quote is not known.
+func (q *Quotes) HideAll() { q.isFull = true }
+
+// IsEmpty reports whether there is nothing to find.
+func (q *Quotes) IsEmpty() bool { return q.size == 0 && !q.isFull }
+
+// Add adds a hidden text, and the forms in which others quote it.
+func (q *Quotes) Add(text string) {
+	q.add(text)
+	if len(text) < minQuote || q.isFull {
+		return
+	}
+	if q.forms++; q.forms > maxForms {
+		return
+	}
+	add := func(form string) {
+		if form != text {
+			q.add(form)
+		}
+	}
+	if isNumber(text) {
+		q.addExact(text)
+	}
+	if quoted, err := json.Marshal(text); err == nil {
+		add(string(quoted[1 : len(quoted)-1]))
+	}
+	add(escaped(text))
+	add(htmlEscaped.Replace(escaped(text)))
+	add(url.QueryEscape(text))
+	add(url.PathEscape(text))
+	if len(text) >= gram {
+		add(hex.EncodeToString([]byte(text)))
+		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			for shift := range 3 { // the text may stand anywhere in the bytes that were encoded
+				encoded := encoding.EncodeToString(append(make([]byte, shift), text...))
+				add(encoded[[]int{0, 2, 3}[shift] : (shift+len(text))/3*4])
+			}
+		}
+	}
+}
+
+// htmlEscaped escapes as encoders of JSON do whose output may stand in HTML.
+var htmlEscaped = strings.NewReplacer("&", `\u0026`, "<", `\u003c`, ">", `\u003e`, "'", `\u0027`)
+
+// escaped writes characters beyond ASCII as JSON in ASCII does.
+func escaped(text string) string {
+	var b strings.Builder
+	for _, c := range text {
+		switch {
+		case c < utf8.RuneSelf:
+			b.WriteRune(c)
+		case c > 0xffff:
+			high, low := utf16.EncodeRune(c)
+			b.WriteString(`\u` + strconv.FormatInt(int64(high), 16) + `\u` + strconv.FormatInt(int64(low), 16))
+		default:
+			b.WriteString(`\u` + strconv.FormatInt(0x10000|int64(c), 16)[1:])
+		}
+	}
+	return b.String()
+}
+
+// words are values that are in many texts.
+var words = map[string]bool{"true": true, "false": true, "null": true, "none": true, "undefined": true}
+
+func (q *Quotes) add(text string) {
+	for _, scheme := range []string{"https://", "http://"} { // whose beginning tells nothing
+		text = strings.TrimPrefix(text, scheme)
+	}
+	if len(text) < minQuote || words[strings.ToLower(text)] || q.isFull {
+		return
+	}
+	if q.size += len(text); q.size > maxQuotes {
+		q.HideAll()
+		return
+	}
+	var window uint64
+	for i := range len(text) {
+		window = window<<8 | uint64(fold(text[i]))
+		if i < gram-1 {
+			continue
+		}
+		if q.grams == nil {
+			q.grams = map[uint64]bool{}
+		}
+		q.grams[window] = q.grams[window] || i == gram-1
+	}
+	if len(text) < gram {
+		if q.short[len(text)] == nil {
+			q.short[len(text)] = map[uint64]struct{}{}
+		}
+		q.short[len(text)][window] = struct{}{}
+	}
+}
+
+func (q *Quotes) addExact(number string) {
+	if q.exact == nil {
+		q.exact = map[string]struct{}{}
+	}
+	q.exact[number] = struct{}{}
+}
+
+func isNumber(text string) bool {
+	return len(text) <= 64 && (text[0] == '-' || '0' <= text[0] && text[0] <= '9') && json.Valid([]byte(text))
+}
+
+// isExact reports whether a number is a hidden one.
+func (q *Quotes) isExact(number []byte) bool {
+	_, found := q.exact[string(number)]
+	return found
+}
+
+func fold(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
+// AddOpaque adds all of a document whose structure is not known: the texts in it, and what errors quote of it as a whole.
+func (q *Quotes) AddOpaque(document []byte) {
+	whole := document[:min(len(document), maxWhole)]
+	q.add(string(whole))
+	unquoted := 0 // up to which quotation marks begin no text
+	for i := 0; i < len(document) && !q.isFull; {
+		switch c := document[i]; {
+		case c == '"' && i >= unquoted:
+			text, end, isName := quotedText(document, i)
+			switch {
+			case end < 0: // the text does not end, and is read word by word
+				unquoted = i + maxQuoted
+				end = i + 1
+			case !isName:
+				q.Add(text)
+				q.addWords(text)
+			}
+			i = end
+		case c == '"' || isDelimiter(c):
+			i++
+		default:
+			end := i
+			for end < len(document) && !isDelimiter(document[end]) && document[end] != '"' {
+				end++
+			}
+			q.Add(string(document[i:end]))
+			i = end
+		}
+	}
+}
+
+// addWords adds the parts of a text.
+func (q *Quotes) addWords(text string) {
+	for word := range strings.FieldsFuncSeq(text, func(c rune) bool { return c < utf8.RuneSelf && isDelimiter(byte(c)) }) {
+		if word != text {
+			q.Add(word)
+		}
+	}
+}
+
+// maxQuoted is how far the end of a quoted text is looked for.
+const maxQuoted = 4 << 10
+
+// quotedText reads a text in quotes. The end is negative if it has none nearby. A name is followed by a colon, as in JSON.
+func quotedText(document []byte, begin int) (text string, end int, isName bool) {
+	limit := min(len(document), begin+maxQuoted)
+	for end = begin + 1; end < limit && document[end] != '"'; end++ {
+		if document[end] == '\\' {
+			end++
+		}
+	}
+	if end >= limit {
+		return "", -1, false
+	}
+	raw := document[begin : end+1]
+	if json.Unmarshal(raw, &text) != nil {
+		text = string(raw[1 : len(raw)-1])
+	}
+	for end++; end < len(document) && strings.IndexByte(" \t\r\n", document[end]) >= 0; end++ {
+	}
+	return text, end, end < len(document) && document[end] == ':'
+}
+
+func isDelimiter(c byte) bool {
+	return c <= ' ' || c == 0x7f || strings.IndexByte(`'<>{}[](),;:=|&?`, c) >= 0
+}
+
+type span struct{ begin, end int }
+
+// Text replaces quotes of hidden texts.
+func (q *Quotes) Text(text string) string {
+	if q == nil || text == "" || q.IsEmpty() {
+		return text
+	}
+	spans, isAll := q.find(text)
+	switch {
+	case isAll:
+		return Hidden
+	case len(spans) == 0:
+		return text
+	}
+	var b strings.Builder
+	at := 0
+	for _, s := range spans {
+		b.WriteString(text[at:s.begin])
+		b.WriteString(Hidden)
+		at = s.end
+	}
+	b.WriteString(text[at:])
+	return strings.ToValidUTF8(b.String(), string(utf8.RuneError)) // a quote may end within a character
+}
+
+// Bytes replaces quotes of hidden texts in bytes, which may be no text. Nil stays nil.
+func (q *Quotes) Bytes(b []byte) []byte {
+	if q == nil || len(b) == 0 || q.IsEmpty() {
+		return b
+	}
+	if spans, isAll := q.find(string(b)); len(spans) == 0 && !isAll {
+		return b
+	}
+	return []byte(q.Text(string(b)))
+}
+
+// find returns the quotes in a text, in order and disjoint.
+func (q *Quotes) find(text string) (spans []span, isAll bool) {
+	if q.isFull {
+		return nil, true
+	}
+	var lengths []int
+	for length := range q.short {
+		if q.short[length] != nil {
+			lengths = append(lengths, length)
+		}
+	}
+	run, head := span{begin: -1}, -1
+	closeRun := func() {
+		switch {
+		case run.begin < 0:
+		case run.end-run.begin >= minPart:
+			spans = append(spans, run)
+		case head >= 0:
+			spans = append(spans, span{head, run.end})
+		}
+		run, head = span{begin: -1}, -1
+	}
+	var window uint64
+	for i := range len(text) {
+		window = window<<8 | uint64(fold(text[i]))
+		for _, length := range lengths {
+			if i+1 < length {
+				continue
+			}
+			if _, found := q.short[length][window&(1<<(8*length)-1)]; found {
+				spans = append(spans, span{i + 1 - length, i + 1})
+			}
+		}
+		if i < gram-1 || q.grams == nil {
+			continue
+		}
+		isHead, found := q.grams[window]
+		if !found {
+			closeRun()
+			continue
+		}
+		begin := i + 1 - gram
+		if run.begin < 0 {
+			run.begin = begin
+		}
+		if isHead && head < 0 {
+			head = begin
+		}
+		run.end = i + 1
+	}
+	closeRun()
+	return merged(spans), false
+}
+
+func merged(spans []span) []span {
+	slices.SortFunc(spans, func(a, b span) int { return a.begin - b.begin })
+	kept := spans[:0]
+	for _, s := range spans {
+		if last := len(kept) - 1; last >= 0 && s.begin <= kept[last].end {
+			kept[last].end = max(kept[last].end, s.end)
+			continue
+		}
+		kept = append(kept, s)
+	}
+	return kept
+}
