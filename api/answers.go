@@ -88,11 +88,24 @@ type answerKey struct{}
 // holding reserves the memory for a list before the handler reads it.
 func (s *Server) holding(h handler) handler {
 	return func(ctx context.Context, c *fiber.Ctx, q *query) error {
-		if err := s.reserve(ctx, c, peakOf(answerList)); err != nil {
+		if err := s.reserve(ctx, c, s.peakOfList()); err != nil {
 			return err
 		}
 		return h(ctx, c, q)
 	}
+}
+
+// peakOfList is the memory for a list. Messages of which parts are hidden are read in parts of a bounded size.
+func (s *Server) peakOfList() int64 {
+	return peakOf(answerList) + s.maskMemory(2*timesRead*exportPart+maskRoom)
+}
+
+// maskMemory is so many bytes if parts of messages may be hidden.
+func (s *Server) maskMemory(bytes int64) int64 {
+	if s.options.Masking == nil {
+		return 0
+	}
+	return bytes
 }
 
 // reserve waits a bounded time for more memory for a request. fasthttp closes the values of a

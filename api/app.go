@@ -32,6 +32,8 @@ type Options struct {
 	Pointers Pointers
 	// Tracing makes a span of each request; nil for none.
 	Tracing trace.TracerProvider
+	// Masking says which parts of messages are hidden; nil for none.
+	Masking *dlq.Masking
 	// Decoder decodes values and keys of messages. Nil without a Schema Registry.
 	Decoder Decoder
 	// Ends reads the end offsets of original topics. Nil without Kafka.
@@ -224,7 +226,7 @@ func New(options Options) (*Server, error) {
 		return nil, err
 	}
 	// Handlers have no other store, and no other client of Temporal.
-	g, retries := guard{options.Store, options.Database, options.Topics}, recordingRetries{options.Retries, options.Database}
+	g, retries := guard{options.Store, options.Database, options.Topics, options.Masking, options.Decoder}, recordingRetries{options.Retries, options.Database}
 	options.Store, options.Retries = g, nil
 	if options.Database != nil {
 		options.Database = g

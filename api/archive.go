@@ -52,7 +52,7 @@ func (s *Server) archivedMessages(ctx context.Context, c *fiber.Ctx, q *query) e
 }
 
 func (s *Server) archivedMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	return s.showMessage(ctx, c, s.options.Database.ArchivedDetail, true)
+	return s.showMessage(ctx, c, true)
 }
 
 func (s *Server) restoreMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {

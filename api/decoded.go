@@ -51,7 +51,11 @@ func viewSchema(s dlq.Schema) *schemaView {
 }
 
 // viewDecoded decodes the key, and the value if the ingest did not. It stores nothing.
-func (s *Server) viewDecoded(ctx context.Context, view *detailView, d *dlq.Detail) {
+func (s *Server) viewDecoded(ctx context.Context, view *detailView, d *shownMessage) {
+	if d.mask != nil { // both are decoded already
+		view.DecodedKey = d.key
+		return
+	}
 	if s.options.Decoder == nil {
 		return
 	}
@@ -65,7 +69,7 @@ func (s *Server) viewDecoded(ctx context.Context, view *detailView, d *dlq.Detai
 	}
 }
 
-func (s *Server) decode(ctx context.Context, d *dlq.Detail, isKey bool, data []byte) (dlq.Decoded, *string) {
+func (s *Server) decode(ctx context.Context, d *shownMessage, isKey bool, data []byte) (dlq.Decoded, *string) {
 	decoded, err := s.options.Decoder.Decode(ctx, d.OriginalTopic, isKey, data)
 	if err != nil {
 		return decoded, optionalText(err.Error())

@@ -128,7 +128,12 @@ func (s *Server) replace(ctx context.Context, c *fiber.Ctx, id dlq.ID, edit *dlq
 		return dlq.Message{}, err
 	}
 	defer settle(c, 0)
-	d, err := s.options.Store.Detail(ctx, id)
+	changed := edit.Fields()
+	read := s.guard.editable
+	if len(changed) == 0 { // an unchanged copy
+		read = func(ctx context.Context, id dlq.ID) (dlq.Detail, error) { return s.guard.stored(ctx, id, false) }
+	}
+	d, err := read(ctx, id)
 	if err != nil {
 		return dlq.Message{}, describeNotFound(err, "dlq message", id)
 	}
@@ -147,7 +152,6 @@ func (s *Server) replace(ctx context.Context, c *fiber.Ctx, id dlq.ID, edit *dlq
 		}
 		suspicion = cmp.Or(suspicion, s.options.Topics.ForeignOrigin(d.DLQTopic, d.OriginalTopic))
 	}
-	changed := edit.Fields()
 	if d.IsPointer() && len(changed) > 0 && (edit.Value == nil || edit.Headers == nil || edit.Key == nil) {
 		errs.reject("body", "this message only points to its record in Kafka; give key, value and headers of the copy")
 	}

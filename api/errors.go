@@ -27,6 +27,7 @@ const (
 	codeNeedsDatabase    = "SYS_DLQ_NEEDS_DATABASE"
 	codePlanChanged      = "SYS_DLQ_PLAN_CHANGED"
 	codePlanExpired      = "SYS_DLQ_PLAN_EXPIRED"
+	codeMasked           = "SYS_DLQ_MASKED"
 )
 
 // retryAfterSeconds is sent with every 503. A failover takes some seconds, and earlier

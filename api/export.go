@@ -101,7 +101,7 @@ func (s *Server) beginExport(ctx context.Context, c *fiber.Ctx, wanted dlq.ListQ
 	if s.draining.Err() != nil {
 		return nil, errStopping
 	}
-	if err := s.reserve(ctx, c, exportRoom); err != nil {
+	if err := s.reserve(ctx, c, exportRoom+s.maskMemory(maskRoom)); err != nil {
 		return nil, err
 	}
 	release, err := s.exportSlot(ctx)
@@ -150,7 +150,8 @@ func (e *export) record(ctx context.Context, wanted dlq.ListQuery, limit int) er
 	if e.query.CreatedTo.IsZero() || e.query.CreatedTo.After(now) {
 		e.query.CreatedTo = now
 	}
-	detail := auditedExport{Filter: wanted.Masked()}
+	filter := e.server.guard.shownFilter(&wanted.Filter)
+	detail := auditedExport{Filter: filter.Masked()}
 	if limit <= maxExport {
 		detail.Limit = limit
 	}
@@ -256,7 +257,10 @@ func (e *export) part(w *exportWriter, part []dlq.Chosen) error {
 	}
 	ctx, cancel := context.WithTimeout(e.ctx, s.options.RequestTimeout)
 	defer cancel()
-	defer e.memory.shrink(exportRoom)
+	defer e.memory.shrink(exportRoom + s.maskMemory(maskRoom))
+	if s.options.Masking != nil {
+		read, text = 2*read, 2*text // a message is in memory as it is and as it is shown
+	}
 	if err := e.memory.grow(ctx, max(0, timesRead*(read-exportPart)+timesEncoded*8*text-1<<20)); err != nil {
 		return err
 	}

@@ -16,10 +16,14 @@ import (
 // A message belongs to its dead-letter topic, and a job to the topic that it names. A job
 // of a principal with some topics only is limited to them, even if it names an original
 // topic that other dead-letter topics have too.
+//
+// The guard also hides parts of messages; see mask.go.
 type guard struct {
 	store    Store
 	database Database // nil without one
 	topics   *dlq.Topics
+	masking  *dlq.Masking // nil hides nothing
+	decoder  Decoder      // nil without a Schema Registry
 }
 
 // TopicsWithin leaves out the topics that the principal may not see. within is ignored.
@@ -37,17 +41,26 @@ func (g guard) Series(ctx context.Context, query dlq.SeriesQuery) ([]dlq.Series,
 
 func (g guard) List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error) {
 	a := accessOf(ctx)
+	if err := g.checkFilter(ctx, &query.Filter, query.Archived); err != nil {
+		return dlq.Page{}, err
+	}
 	query.Within = a.within()
-	return g.store.List(ctx, query)
+	page, err := g.store.List(ctx, query)
+	if err == nil {
+		err = g.hideMessages(ctx, page.Messages, query.Archived)
+	}
+	return page, err
 }
 
 // Detail leaves out the id of an earlier message that the principal may not see.
 func (g guard) Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
-	return g.detail(ctx, id, g.store.Detail)
+	s, err := g.show(ctx, id, false)
+	return s.Detail, err
 }
 
 func (g guard) ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
-	return g.detail(ctx, id, g.database.ArchivedDetail)
+	s, err := g.show(ctx, id, true)
+	return s.Detail, err
 }
 
 func (g guard) Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error) {
@@ -69,7 +82,7 @@ func (g guard) detail(ctx context.Context, id dlq.ID, read func(context.Context,
 			return d, nil
 		}
 		var chain dlq.Chain // it has archived messages too
-		chain, err = g.Chain(ctx, id)
+		chain, err = g.links(ctx, id)
 		for i := range chain.Hops {
 			if chain.Hops[i].ID == id {
 				d.PreviousID = chain.Hops[i].PreviousID
@@ -90,6 +103,9 @@ func (g guard) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	if err != nil {
 		return dlq.Message{}, err
 	}
+	if g.masking.For(m.DLQTopic, m.OriginalTopic) != nil { // what they may quote was not read
+		m.ErrorMessage, m.ErrorClass, m.Payload = "", "", nil
+	}
 	return m, nil
 }
 
@@ -101,6 +117,15 @@ func checkMessage(ctx context.Context, m *dlq.Message) error {
 // Chain leaves out the hops of topics that the principal may not see, and their ids. The
 // topic of a message that was deleted is unknown.
 func (g guard) Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
+	chain, err := g.links(ctx, id)
+	if err == nil {
+		err = g.hideHops(ctx, chain.Hops)
+	}
+	return chain, err
+}
+
+// links is Chain with the errors of its retries as they are.
+func (g guard) links(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
 	a := accessOf(ctx)
 	chain, err := g.database.Chain(ctx, id)
 	if err != nil {
@@ -235,7 +260,11 @@ func (g guard) CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (
 	if err := scope(ctx, &j.Spec); err != nil {
 		return dlq.Job{}, err
 	}
-	describe(asked, auditedFilter{Kind: j.Spec.Kind, Filter: j.Spec.Masked(), TargetTopic: j.Spec.TargetTopic})
+	if err := g.checkFilter(ctx, &j.Spec.Filter, j.Spec.Kind == dlq.KindRestore); err != nil {
+		return dlq.Job{}, err
+	}
+	filter := g.shownFilter(&j.Spec.Filter)
+	describe(asked, auditedFilter{Kind: j.Spec.Kind, Filter: filter.Masked(), TargetTopic: j.Spec.TargetTopic})
 	created, err := g.database.CreateJob(ctx, asked, j)
 	if busy, ok := errors.AsType[*dlq.JobBusyError](err); ok {
 		a := accessOf(ctx)
@@ -254,18 +283,33 @@ func (g guard) PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview
 	if err := scope(ctx, &spec); err != nil {
 		return dlq.JobPreview{}, err
 	}
-	return g.database.PreviewJob(ctx, spec)
+	if err := g.checkFilter(ctx, &spec.Filter, spec.Kind == dlq.KindRestore); err != nil {
+		return dlq.JobPreview{}, err
+	}
+	preview, err := g.database.PreviewJob(ctx, spec)
+	if err == nil {
+		err = g.hidePreview(ctx, &spec, &preview)
+	}
+	return preview, err
 }
 
 func (g guard) PreviewScope(ctx context.Context, spec dlq.JobSpec, frozen dlq.Scope) (dlq.JobPreview, error) {
 	if err := scope(ctx, &spec); err != nil {
 		return dlq.JobPreview{}, err
 	}
-	return g.database.PreviewScope(ctx, spec, frozen)
+	if err := g.checkFilter(ctx, &spec.Filter, spec.Kind == dlq.KindRestore); err != nil {
+		return dlq.JobPreview{}, err
+	}
+	preview, err := g.database.PreviewScope(ctx, spec, frozen)
+	preview.Sample, preview.ByGroup, preview.ByErrorClass = nil, nil, nil // only the effect is compared
+	return preview, err
 }
 
 func (g guard) CreatePlan(ctx context.Context, plan dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error) {
 	if err := scope(ctx, &plan.Spec); err != nil {
+		return dlq.JobPlan{}, err
+	}
+	if err := g.checkFilter(ctx, &plan.Spec.Filter, plan.Spec.Kind == dlq.KindRestore); err != nil {
 		return dlq.JobPlan{}, err
 	}
 	return g.database.CreatePlan(ctx, plan, ttl)
@@ -291,6 +335,8 @@ func (g guard) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
 		err = dlq.ErrNotFound
 	case !isRead && plan.Spec.Within != a.within():
 		err = conflict("the plan was made with other grants than yours; make a new one", nil)
+	default:
+		err = g.hidePlan(ctx, &plan)
 	}
 	if err != nil {
 		return dlq.JobPlan{}, err
@@ -377,7 +423,11 @@ func (g guard) Operations(ctx context.Context, query dlq.OperationQuery) (dlq.Op
 func (g guard) SingleRetries(ctx context.Context, query dlq.OperationQuery) (dlq.SingleRetryPage, error) {
 	a := accessOf(ctx)
 	query.Within = a.within()
-	return g.database.SingleRetries(ctx, query)
+	page, err := g.database.SingleRetries(ctx, query)
+	if err == nil {
+		err = g.hideRetries(ctx, page.Retries)
+	}
+	return page, err
 }
 
 // OperationsOf is for messages that the principal has been shown.

@@ -21,16 +21,39 @@ func (g guard) mayExport(ctx context.Context, topic string) error {
 // ExportPage leaves out messages of topics that the principal may not export.
 func (g guard) ExportPage(ctx context.Context, query dlq.ListQuery) (dlq.ExportPage, error) {
 	a := accessOf(ctx)
+	if err := g.checkFilter(ctx, &query.Filter, query.Archived); err != nil {
+		return dlq.ExportPage{}, err
+	}
 	query.Within = a.within()
 	return g.database.ExportPage(ctx, query)
+}
+
+// ExportSizes is for the guard itself.
+func (g guard) ExportSizes(ctx context.Context, ids []dlq.ID) ([]dlq.Chosen, error) {
+	return g.database.ExportSizes(ctx, ids)
+}
+
+// TopicsBeside is for the guard itself.
+func (g guard) TopicsBeside(ctx context.Context, topic string) ([]string, error) {
+	return g.database.TopicsBeside(ctx, topic)
 }
 
 // Export leaves out the id of an earlier message that the principal may not see.
 func (g guard) Export(ctx context.Context, ids []dlq.ID) ([]dlq.Exported, error) {
 	a := accessOf(ctx)
 	exported, err := g.database.Export(ctx, ids)
-	if err != nil || a.within() == "" {
-		return exported, err
+	if err != nil {
+		return nil, err
+	}
+	for i := range exported {
+		if e := &exported[i]; g.masking != nil {
+			if mask := g.masking.For(e.DLQTopic, e.OriginalTopic); mask != nil {
+				e.Detail = mask.Show(&e.Detail, nil).Detail
+			}
+		}
+	}
+	if a.within() == "" {
+		return exported, nil
 	}
 	exported = slices.DeleteFunc(exported, func(e dlq.Exported) bool { return a.check(e.DLQTopic) != nil })
 	for i := range exported {

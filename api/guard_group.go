@@ -18,7 +18,15 @@ func (g guard) Now(ctx context.Context) (time.Time, error) { return g.database.N
 func (g guard) Groups(ctx context.Context, query dlq.GroupQuery) (dlq.GroupPage, error) {
 	a := accessOf(ctx)
 	query.Within = a.principal.Within(dlq.PermGroupRead)
-	return g.database.Groups(ctx, query)
+	page, err := g.database.Groups(ctx, query)
+	if err == nil {
+		groups := make([]*dlq.Group, len(page.Groups))
+		for i := range page.Groups {
+			groups[i] = &page.Groups[i]
+		}
+		err = g.hideGroups(ctx, groups...)
+	}
+	return page, err
 }
 
 // Group is like Groups. within is ignored. In a request that changes a group, it checks that
@@ -28,6 +36,9 @@ func (g guard) Group(ctx context.Context, id dlq.ID, _ string) (dlq.Group, error
 	seen, err := g.database.Group(ctx, id, a.principal.Within(dlq.PermGroupRead))
 	if err == nil && a.permission == dlq.PermGroupUpdate {
 		err = g.checkGroup(ctx, &seen)
+	}
+	if err == nil {
+		err = g.hideGroups(ctx, &seen)
 	}
 	if err != nil {
 		return dlq.Group{}, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -43,6 +44,8 @@ type detailView struct {
 	// GroupedBy is absent for a message without a group.
 	GroupedBy    *groupedByView `json:"grouped_by,omitempty"`
 	HeadersError *string        `json:"headers_error,omitempty"`
+	// UnmaskedUntil is absent unless the sender has revealed the message.
+	UnmaskedUntil *timestamp `json:"unmasked_until,omitempty"`
 	decodedFields
 	verifiedFields
 	lifecycleFields
@@ -125,10 +128,10 @@ type attemptView struct {
 }
 
 func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	return s.showMessage(ctx, c, s.options.Store.Detail, false)
+	return s.showMessage(ctx, c, false)
 }
 
-func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, read func(context.Context, dlq.ID) (dlq.Detail, error), isArchived bool) error {
+func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, isArchived bool) error {
 	id, err := pathID(c, "message")
 	if err != nil {
 		return err
@@ -136,10 +139,40 @@ func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, read func(contex
 	if err := s.reserveDetail(ctx, c, id, isArchived); err != nil {
 		return err
 	}
-	d, err := read(ctx, id)
+	d, err := s.guard.show(ctx, id, isArchived)
 	if err != nil {
 		return describeNotFound(err, "dlq message", id)
 	}
+	return s.replyMessage(ctx, c, &d, isArchived)
+}
+
+// unmaskMessage reveals a message, also an archived one, and answers with it.
+func (s *Server) unmaskMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
+	id, err := pathID(c, "message")
+	if err != nil {
+		return err
+	}
+	b := readBody(c, "reason")
+	b.require("reason")
+	if reason := b.reason(c); strings.TrimSpace(reason) == "" && b.err() == nil {
+		b.reject("reason", "must not be empty: it is for those who read the audit")
+	}
+	if err := b.err(); err != nil {
+		return err
+	}
+	_, err = s.options.Store.Weigh(ctx, id, false)
+	isArchived := errors.Is(err, dlq.ErrNotFound)
+	if err := s.reserveDetail(ctx, c, id, isArchived); err != nil {
+		return err
+	}
+	d, err := s.guard.Unmask(ctx, auditOf(c), id, isArchived)
+	if err != nil {
+		return describeNotFound(err, "dlq message", id)
+	}
+	return s.replyMessage(ctx, c, &d, isArchived)
+}
+
+func (s *Server) replyMessage(ctx context.Context, c *fiber.Ctx, d *shownMessage, isArchived bool) error {
 	operations, err := s.operationsOf(ctx, dlq.Hop{Message: d.Message, Attempts: d.Attempts})
 	if err != nil {
 		return err
@@ -148,17 +181,19 @@ func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, read func(contex
 	if err != nil {
 		return err
 	}
-	view := s.viewDetail(&d, operations, verdicts[d.ID], isArchived)
+	if err := s.reserve(ctx, c, peakOf(s.addedTo(d))); err != nil {
+		return err
+	}
+	var pointed *pointedView
+	if d.isPointer {
+		pointed = s.viewPointed(ctx, d)
+	}
+	view := s.viewDetail(&d.Detail, operations, verdicts[d.ID], isArchived)
+	view.Pointed, view.UnmaskedUntil = pointed, optionalTime(&d.unmaskedUntil)
 	if err := s.explainGroup(ctx, &view, d.GroupID); err != nil {
 		return err
 	}
-	if err := s.reserve(ctx, c, peakOf(s.addedTo(&d))); err != nil {
-		return err
-	}
-	s.viewDecoded(ctx, &view, &d)
-	if d.IsPointer() {
-		view.Pointed = s.viewPointed(ctx, &d)
-	}
+	s.viewDecoded(ctx, &view, d)
 	return reply(c, http.StatusOK, view)
 }
 
@@ -197,12 +232,16 @@ func (s *Server) reserveDetail(ctx context.Context, c *fiber.Ctx, id dlq.ID, isA
 	if err != nil {
 		return describeNotFound(err, "dlq message", id)
 	}
-	return s.reserve(ctx, c, peakOfDetail(&w))
+	peak := peakOfDetail(&w)
+	if s.options.Masking != nil { // a message is in memory as it is and as it is shown
+		peak = 2*peak + maskRoom
+	}
+	return s.reserve(ctx, c, peak)
 }
 
 // addedTo is how many bytes of JSON an answer may have besides the stored message.
-func (s *Server) addedTo(d *dlq.Detail) (added int64) {
-	if d.IsPointer() {
+func (s *Server) addedTo(d *shownMessage) (added int64) {
+	if d.isPointer {
 		added += answerPointed
 	}
 	parts := [][]byte{d.Record.Key}
@@ -224,7 +263,7 @@ type Pointers interface {
 	Fetch(ctx context.Context, origin dlq.Origin, written time.Time) (dlq.Record, error)
 }
 
-func (s *Server) viewPointed(ctx context.Context, d *dlq.Detail) *pointedView {
+func (s *Server) viewPointed(ctx context.Context, d *shownMessage) *pointedView {
 	failed := func(reason string) *pointedView { return &pointedView{Headers: []headerView{}, Error: &reason} }
 	if s.options.Pointers == nil {
 		return failed("Kafka is not configured")
@@ -242,6 +281,7 @@ func (s *Server) viewPointed(ctx context.Context, d *dlq.Detail) *pointedView {
 		s.options.Logger.Warn("cannot read the record that a message points to", zap.Stringer("message_id", d.ID), zap.Error(err))
 		return failed("the record cannot be read now; try again later")
 	}
+	record = d.hideRecord(record)
 	return &pointedView{Key: viewBytes(record.Key), Value: viewBytes(record.Value), Headers: viewHeaders(record.Headers),
 		RecordTimestamp: optionalTime(&record.Timestamp)}
 }

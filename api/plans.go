@@ -72,7 +72,7 @@ func (s *Server) createPlan(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		return err
 	}
 	preview, err := s.preview(c, func(ctx context.Context) (dlq.JobPreview, error) {
-		if err := s.reserve(ctx, c, peakOf(answerList)); err != nil {
+		if err := s.reserve(ctx, c, s.peakOfList()); err != nil {
 			return dlq.JobPreview{}, err
 		}
 		return s.options.Database.PreviewJob(ctx, spec)

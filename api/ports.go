@@ -46,6 +46,12 @@ type Database interface {
 	// Export returns all that is stored of messages, in the order of their ids. Messages that do not exist any more
 	// are absent.
 	Export(ctx context.Context, ids []dlq.ID) ([]dlq.Exported, error)
+	// ExportSizes returns how much Export would read of messages, in the order of their ids. Messages that do not exist are
+	// absent.
+	ExportSizes(ctx context.Context, ids []dlq.ID) ([]dlq.Chosen, error)
+	// TopicsBeside returns the original topics of a dead-letter topic and the dead-letter topics of an original topic, as far
+	// as they have messages.
+	TopicsBeside(ctx context.Context, topic string) ([]string, error)
 	// Restore makes a new PENDING message of an archived one, which stays: dlq.ErrNotFound, or
 	// *dlq.NotRetryableError when that was done before or an edited copy has replaced it.
 	Restore(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)

@@ -89,6 +89,9 @@ type messageFields struct {
 	// Both are absent unless a list leaves out the payload.
 	PayloadOmitted bool `json:"payload_omitted,omitempty"`
 	PayloadSize    int  `json:"payload_size,omitempty"`
+	// Both are absent unless parts are hidden.
+	Masked      bool     `json:"masked,omitempty"`
+	MaskedPaths []string `json:"masked_paths,omitempty"`
 }
 
 func fieldsOf(m *dlq.Message) messageFields {
@@ -98,6 +101,7 @@ func fieldsOf(m *dlq.Message) messageFields {
 		CreatedAt: timestamp(m.CreatedAt), UpdatedAt: timestamp(m.UpdatedAt), LastRetryAt: optionalTime(m.LastRetryAt),
 	}
 	fields.PayloadOmitted, fields.PayloadSize = m.OmittedPayload > 0, m.OmittedPayload
+	fields.Masked, fields.MaskedPaths = m.Masked != nil, m.Masked
 	if len(m.Payload) > 0 { // encoding an empty RawMessage fails
 		fields.Payload = m.Payload
 	}

@@ -91,6 +91,11 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	}
 	wait := s.waitTime(c)
 	result, ended, err := await(s, c, wait, execution, s.retries.AwaitRetryMessage)
+	if result.Error != "" {
+		shown, cancel := s.deadline(c) // the wait may have used up the deadline of the request
+		defer cancel()
+		result.Error = s.guard.textOf(shown, &m, result.Error)
+	}
 	switch {
 	case errors.Is(err, workflows.ErrStopped):
 		return s.retryStopped(c, id, editedFrom, execution)

@@ -46,6 +46,7 @@ func (s *Server) table() []route {
 		{http.MethodDelete, "/api/v1/dlq/messages/:id", dlq.PermMessageDelete, dlq.TargetMessage, "", anyStore, s.withDeadline(s.deleteMessage, "reason")},
 		{change, "/api/v1/dlq/messages/:id/retry", dlq.PermMessageRetry, dlq.TargetMessage, "", anyStore, s.withDeadline(s.retryMessage)},
 		{change, "/api/v1/dlq/messages/:id/dead", dlq.PermMessageDead, dlq.TargetMessage, "", anyStore, s.withDeadline(s.markDead)},
+		{change, "/api/v1/dlq/messages/:id/unmask", dlq.PermMessageUnmask, dlq.TargetMessage, "", database, s.withDeadline(s.unmaskMessage)},
 		{change, "/api/v1/dlq/messages/:id/revive", dlq.PermMessageRevive, dlq.TargetMessage, "", database, s.withDeadline(s.reviveMessage)},
 		{read, "/api/v1/dlq/:topic", dlq.PermMessageRead, "", "", anyStore, s.withDeadline(s.holding(s.list), listParameters...)},
 		{change, "/api/v1/dlq/:topic/messages", dlq.PermMessageCreate, dlq.TargetMessage, "", database, s.withDeadline(s.handIn)},

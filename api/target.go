@@ -68,7 +68,7 @@ func (s *Server) checkOrigin(ctx context.Context, c *fiber.Ctx, m *dlq.Message) 
 	if err := s.reserveDetail(ctx, c, m.ID, false); err != nil {
 		return err
 	}
-	d, err := s.options.Store.Detail(ctx, m.ID)
+	d, err := s.guard.stored(ctx, m.ID, false)
 	if err == nil && d.Record.IsEmpty() {
 		err = &apiError{status: http.StatusForbidden, code: codeForbidden, message: foreignPointer + " sends it"}
 	}

@@ -38,6 +38,7 @@ type Config struct {
 	SchemaRegistry SchemaRegistry `yaml:"schema_registry"`
 	Targets        Targets        `yaml:"targets"`
 	Console        Console        `yaml:"console"`
+	Masking        Masking        `yaml:"masking"`
 }
 
 // Default is the configuration without a file or variables: loopback addresses,

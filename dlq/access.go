@@ -20,6 +20,7 @@ const (
 	PermMessageDead   Permission = "dlq:message:dead"
 	PermMessageRevive Permission = "dlq:message:revive"
 	PermMessageDelete Permission = "dlq:message:delete"
+	PermMessageUnmask Permission = "dlq:message:unmask"
 	PermJobRead       Permission = "dlq:job:read"
 	PermJobCreate     Permission = "dlq:job:create"
 	PermJobControl    Permission = "dlq:job:control"
@@ -56,7 +57,7 @@ var addedPermissions = map[Role][]Permission{
 	RoleViewer: {PermTopicRead, PermMessageRead, PermJobRead, PermGroupRead, PermAuditRead, PermMetricsRead},
 	RoleOperator: {PermMessageExport, PermMessageCreate, PermMessageRetry, PermMessageDead, PermMessageRevive, PermJobCreate, PermJobControl,
 		PermGroupUpdate},
-	RoleAdmin: {PermMessageDelete, PermArchiveRun, PermProcessRead, PermProcessUpdate},
+	RoleAdmin: {PermMessageDelete, PermMessageUnmask, PermArchiveRun, PermProcessRead, PermProcessUpdate},
 }
 
 // Permissions are the permissions of the role; none for an unknown role.

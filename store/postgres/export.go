@@ -44,9 +44,13 @@ func (s *Store) ExportPage(ctx context.Context, q dlq.ListQuery) (dlq.ExportPage
 	if n == 0 {
 		return page, nil
 	}
-	ids := column(listed.Messages, func(m *dlq.Message) [16]byte { return m.ID })
-	page.Messages, err = queryAll(ctx, s, "weigh messages", scanChosen, exportSizesSQL, pgx.NamedArgs{"ids": ids})
+	page.Messages, err = s.ExportSizes(ctx, column(listed.Messages, func(m *dlq.Message) dlq.ID { return m.ID }))
 	return page, err
+}
+
+// ExportSizes returns how much Export would read of messages, in the order of their ids. Messages that do not exist are absent.
+func (s *Store) ExportSizes(ctx context.Context, ids []dlq.ID) ([]dlq.Chosen, error) {
+	return queryAll(ctx, s, "weigh messages", scanChosen, exportSizesSQL, pgx.NamedArgs{"ids": uuids(ids)})
 }
 
 func scanChosen(row pgx.CollectableRow) (c dlq.Chosen, err error) {

@@ -101,3 +101,15 @@ func scanTopic(row pgx.CollectableRow) (dlq.TopicSummary, error) {
 	}
 	return t, nil
 }
+
+// topicsBesideSQL reads the pairs of topics that have messages.
+const topicsBesideSQL = `
+SELECT DISTINCT CASE WHEN dlq_topic = @topic THEN original_topic ELSE dlq_topic END
+FROM dlq.dlq_topic_counts
+WHERE dlq_topic = @topic OR original_topic = @topic`
+
+// TopicsBeside returns the original topics of a dead-letter topic and the dead-letter topics of an original topic, as far as
+// they have messages.
+func (s *Store) TopicsBeside(ctx context.Context, topic string) ([]string, error) {
+	return queryAll(ctx, s, "list topics beside a topic", pgx.RowTo[string], topicsBesideSQL, pgx.NamedArgs{"topic": topic})
+}

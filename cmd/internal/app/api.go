@@ -55,8 +55,13 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	if err != nil {
 		return err
 	}
+	masking, err := cfg.Masking.Compiled()
+	if err != nil {
+		return err
+	}
 	options := api.Options{
-		Auth: authenticator, PublicURL: cfg.Server.PublicURL, Pages: dlq.Pages(cfg.ConsoleURL()), Open: cfg.Auth.Open, Hosts: cfg.Server.Hosts(),
+		Auth: authenticator, Masking: masking, PublicURL: cfg.Server.PublicURL, Pages: dlq.Pages(cfg.ConsoleURL()),
+		Open: cfg.Auth.Open, Hosts: cfg.Server.Hosts(),
 		Store: p.store, Retries: p.workflows, Topics: p.topics, Targets: p.targets, Intake: p.intake(),
 		Suspicion: kafka.Suspicion,
 		Ready:     telemetry.NewReadiness(checks, readyTimeout, p.log).Results,

@@ -1,0 +1,251 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"dlqmanager/dlq"
+)
+
+// The guard hides what the rules of masking hide, in all that it returns. So handlers, which read through the guard
+// only, show nothing by mistake. Only stored returns a message as it is stored: for an edit, and for whoever has revealed
+// the message.
+
+// unmaskedFor is how long a message stays in the clear for whoever has revealed it.
+const unmaskedFor = 10 * time.Minute
+
+// maxRead is how large a message may be that a list reads to find what its error quotes, in bytes. The error of a larger
+// one is hidden.
+const maxRead = 1 << 20
+
+// maskRoom is the memory for hiding the parts of one message.
+const maskRoom = 8 << 20
+
+// shownMessage is a message as the sender sees it.
+type shownMessage struct {
+	dlq.Detail
+	// mask is what is hidden; nil if nothing is, or if the sender has revealed the message until unmaskedUntil.
+	mask          *dlq.Mask
+	key           *decodedKeyView // if mask is not nil
+	isPointer     bool            // before anything was hidden
+	unmaskedUntil time.Time
+}
+
+// show returns a message without what is hidden from the sender.
+func (g guard) show(ctx context.Context, id dlq.ID, isArchived bool) (shownMessage, error) {
+	d, err := g.stored(ctx, id, isArchived)
+	if err != nil {
+		return shownMessage{}, err
+	}
+	mask := g.masking.For(d.DLQTopic, d.OriginalTopic)
+	if mask == nil {
+		return shownMessage{Detail: d, isPointer: d.IsPointer()}, nil
+	}
+	until, err := g.unmaskedUntil(ctx, &d.Message)
+	if err != nil {
+		return shownMessage{}, err
+	}
+	if !until.IsZero() {
+		return shownMessage{Detail: d, isPointer: d.IsPointer(), unmaskedUntil: until}, nil
+	}
+	return g.hide(ctx, d, mask), nil
+}
+
+// stored returns a message as it is stored.
+func (g guard) stored(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Detail, error) {
+	if isArchived {
+		return g.detail(ctx, id, g.database.ArchivedDetail)
+	}
+	return g.detail(ctx, id, g.store.Detail)
+}
+
+// hide decodes a message with the Schema Registry before it hides parts: what is decoded may have them too.
+func (g guard) hide(ctx context.Context, d dlq.Detail, mask *dlq.Mask) shownMessage {
+	var decodedKey []byte
+	s := shownMessage{mask: mask, isPointer: d.IsPointer()}
+	if _, ok := dlq.SchemaIDOf(d.Record.Value); ok && g.decoder != nil && len(d.Payload) == 0 {
+		decoded, err := g.decoder.Decode(ctx, d.OriginalTopic, false, d.Record.Value)
+		if d.Payload, d.Schema, d.DecodeError = decoded.JSON, decoded.Schema, ""; err != nil {
+			d.DecodeError = err.Error()
+		}
+	}
+	if _, ok := dlq.SchemaIDOf(d.Record.Key); ok && g.decoder != nil {
+		decoded, err := g.decoder.Decode(ctx, d.OriginalTopic, true, d.Record.Key)
+		s.key = &decodedKeyView{Schema: viewSchema(decoded.Schema)}
+		if decodedKey = decoded.JSON; err != nil {
+			s.key.Error = optionalText(err.Error())
+		}
+	}
+	hidden := mask.Show(&d, decodedKey)
+	s.Detail = hidden.Detail
+	if s.key != nil {
+		s.key.Payload = hidden.DecodedKey
+		if s.key.Error != nil {
+			s.key.Error = optionalText(hidden.Text(*s.key.Error))
+		}
+	}
+	return s
+}
+
+// hideRecord hides parts of a record that a message only points to.
+func (s *shownMessage) hideRecord(record dlq.Record) dlq.Record {
+	if s.mask == nil {
+		return record
+	}
+	hidden := s.mask.Show(&dlq.Detail{Record: record}, nil)
+	for _, part := range hidden.Masked {
+		if !slices.Contains(s.Masked, part) {
+			s.Masked = append(s.Masked, part)
+		}
+	}
+	return hidden.Record
+}
+
+// unmaskedUntil is until when the sender has revealed a message; zero if he has not. The audit knows it.
+func (g guard) unmaskedUntil(ctx context.Context, m *dlq.Message) (time.Time, error) {
+	a := accessOf(ctx)
+	if g.database == nil || !a.principal.MayOn(dlq.PermMessageUnmask, m.DLQTopic) {
+		return time.Time{}, nil
+	}
+	now, err := g.database.Now(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	page, err := g.database.Operations(ctx, dlq.OperationQuery{
+		Subject: a.principal.Subject, Action: dlq.PermMessageUnmask, TargetID: m.ID, Outcome: dlq.OperationDone,
+		From: now.Add(-unmaskedFor), PageSize: maxPageSize,
+	})
+	for i := range page.Operations { // the newest first
+		if o := &page.Operations[i]; o.Method == a.principal.Method {
+			return o.At.Add(unmaskedFor), err
+		}
+	}
+	return time.Time{}, err
+}
+
+// auditedUnmask is the detail of an operation that reveals a message.
+type auditedUnmask struct {
+	Command string   `json:"command"`
+	Parts   []string `json:"parts"`
+}
+
+// Unmask records that the sender reveals a message, and returns the message as it is stored.
+func (g guard) Unmask(ctx context.Context, asked *dlq.Operation, id dlq.ID, isArchived bool) (shownMessage, error) {
+	d, err := g.stored(ctx, id, isArchived)
+	if err != nil {
+		return shownMessage{}, err
+	}
+	var parts []string
+	if mask := g.masking.For(d.DLQTopic, d.OriginalTopic); mask != nil {
+		parts = g.hide(ctx, d, mask).Masked
+	}
+	asked.TargetID, asked.Topic, asked.Outcome = id, d.DLQTopic, dlq.OperationDone
+	describe(asked, auditedUnmask{Command: "unmask", Parts: parts})
+	if err := g.database.RecordOperation(ctx, *asked); err != nil {
+		return shownMessage{}, err
+	}
+	until, err := g.unmaskedUntil(ctx, &d.Message)
+	return shownMessage{Detail: d, isPointer: d.IsPointer(), unmaskedUntil: until}, err
+}
+
+// editable returns a message for an edit, unless parts of it are hidden from the sender: a form filled with what he sees
+// would send asterisks.
+func (g guard) editable(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
+	s, err := g.show(ctx, id, false)
+	if err != nil || s.Masked == nil {
+		if err == nil && s.mask != nil { // nothing is hidden, but the decoder may have added something
+			return g.stored(ctx, id, false)
+		}
+		return s.Detail, err
+	}
+	a := accessOf(ctx)
+	remedy := "reveal it first: POST /api/v1/dlq/messages/" + id.String() + "/unmask with a reason"
+	if !a.principal.MayOn(dlq.PermMessageUnmask, s.DLQTopic) {
+		remedy = "only somebody with the permission " + string(dlq.PermMessageUnmask) + " can edit it"
+	}
+	return dlq.Detail{}, &apiError{status: http.StatusForbidden, code: codeMasked,
+		message: "parts of the message are hidden from you (" + strings.Join(s.Masked, ", ") + "), so an edit could send asterisks; " + remedy}
+}
+
+// textOf is a text about a message, such as the error of its retry, without what is hidden of the message.
+func (g guard) textOf(ctx context.Context, m *dlq.Message, text string) string {
+	mask := g.masking.For(m.DLQTopic, m.OriginalTopic)
+	if mask == nil || text == "" {
+		return text
+	}
+	read, err := g.read(ctx, []unread{{id: m.ID, mask: mask}})
+	if err != nil {
+		return mask.Unread().Text(text)
+	}
+	return read[m.ID].Text(text)
+}
+
+// checkFilter refuses a filter that compares what is hidden from the sender, who could find it out by guesses.
+func (g guard) checkFilter(ctx context.Context, f *dlq.Filter, isArchived bool) error {
+	if len(g.masking.All().Filters(f)) == 0 {
+		return nil
+	}
+	a := accessOf(ctx)
+	within := a.principal.Within(dlq.PermMessageUnmask)
+	switch {
+	case !a.principal.May(dlq.PermMessageUnmask):
+	case within == "", g.topics.IsDeadLetter(f.Topic) && a.principal.MayOn(dlq.PermMessageUnmask, f.Topic), within == a.within():
+		return nil
+	}
+	mask, err := g.maskOfTopic(ctx, f.Topic, isArchived)
+	if err != nil {
+		return err
+	}
+	fields := mask.Filters(f)
+	if len(fields) == 0 {
+		return nil
+	}
+	details := make([]detail, len(fields))
+	for i, name := range fields {
+		details[i] = detail{Field: name, Message: "compares what is hidden of messages of this topic, or errors that quote it"}
+	}
+	return &apiError{status: http.StatusForbidden, code: codeForbidden, details: details, message: "a filter by " + strings.Join(fields, ", ") +
+		" needs the permission " + string(dlq.PermMessageUnmask) + " on the topics of its messages, since parts of them are hidden; GET /api/v1/me lists yours"}
+}
+
+// maskOfTopic is what may be hidden of the messages of a topic. The pairs of topics in the archive are not known.
+func (g guard) maskOfTopic(ctx context.Context, topic string, isArchived bool) (*dlq.Mask, error) {
+	if isArchived || g.database == nil {
+		return g.masking.All(), nil
+	}
+	topics, err := g.database.TopicsBeside(ctx, topic)
+	return g.masking.For(append(topics, topic)...), err
+}
+
+// shownFilter is a filter as everybody sees it, without values of what is hidden.
+func (g guard) shownFilter(f *dlq.Filter) dlq.Filter {
+	if g.masking == nil {
+		return *f
+	}
+	return g.masking.All().WithoutHidden(f)
+}
+
+// shownReason is why a job does not go on. The answer of an endpoint may quote any of its messages.
+func (g guard) shownReason(reason string) string {
+	before, rest, found := strings.Cut(reason, " answered ")
+	if g.masking == nil || !found {
+		return reason
+	}
+	status, _, isQuoted := strings.Cut(rest, ": ")
+	if !isQuoted {
+		return reason
+	}
+	return before + " answered " + status + ": ***"
+}
+
+// describeGone is for messages that were deleted meanwhile.
+func describeGone(err error) error {
+	if errors.Is(err, dlq.ErrNotFound) {
+		return nil
+	}
+	return err
+}

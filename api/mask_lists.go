@@ -1,0 +1,309 @@
+package api
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"unicode"
+
+	"dlqmanager/dlq"
+)
+
+// unread is a message that a list has to read to find what its texts quote.
+type unread struct {
+	id dlq.ID
+	// mask is what is hidden; nil if only the topics of the message tell.
+	mask *dlq.Mask
+	// listed is the message as the list has it; nil if the list has none.
+	listed     *dlq.Message
+	isArchived bool
+}
+
+func (u *unread) show(g *guard, d *dlq.Detail) *dlq.Shown {
+	if u.mask == nil {
+		u.mask = g.masking.For(d.DLQTopic, d.OriginalTopic)
+	}
+	if u.mask == nil {
+		return &dlq.Shown{Detail: *d}
+	}
+	if u.listed != nil && len(u.listed.Payload) > 0 {
+		d.Payload = u.listed.Payload
+	}
+	return u.mask.Show(d, nil)
+}
+
+// showUnread is for a message that is gone or too large.
+func (u *unread) showUnread(g *guard) *dlq.Shown {
+	switch {
+	case u.mask == nil:
+		return g.masking.All().Unread()
+	case u.listed == nil:
+		return u.mask.Unread()
+	default:
+		return u.mask.ShowUnread(u.listed)
+	}
+}
+
+// read reads messages in parts of a bounded size, and hides parts of them.
+func (g guard) read(ctx context.Context, wanted []unread) (map[dlq.ID]*dlq.Shown, error) {
+	shown := make(map[dlq.ID]*dlq.Shown, len(wanted))
+	live := make(map[dlq.ID]*unread, len(wanted))
+	var ids []dlq.ID
+	for i := range wanted {
+		u := &wanted[i]
+		switch {
+		case shown[u.id] != nil || live[u.id] != nil:
+		case u.isArchived || g.database == nil:
+			s, err := g.readOne(ctx, u)
+			if err != nil {
+				return nil, err
+			}
+			shown[u.id] = s
+		default:
+			live[u.id], ids = u, append(ids, u.id)
+		}
+	}
+	if len(ids) > 0 {
+		if err := g.readLive(ctx, ids, live, shown); err != nil {
+			return nil, err
+		}
+	}
+	for id, u := range live {
+		if shown[id] == nil {
+			shown[id] = u.showUnread(&g)
+		}
+	}
+	return shown, nil
+}
+
+func (g guard) readLive(ctx context.Context, ids []dlq.ID, live map[dlq.ID]*unread, shown map[dlq.ID]*dlq.Shown) error {
+	sizes, err := g.database.ExportSizes(ctx, ids)
+	if err != nil {
+		return err
+	}
+	page := dlq.ExportPage{Messages: slices.DeleteFunc(sizes, func(c dlq.Chosen) bool { return c.Size() > maxRead })}
+	for part := range page.Parts(exportPart) {
+		chosen := make([]dlq.ID, len(part))
+		for i := range part {
+			chosen[i] = part[i].ID
+		}
+		details, err := g.database.Export(ctx, chosen)
+		if err != nil {
+			return err
+		}
+		for i := range details {
+			d := &details[i].Detail
+			shown[d.ID] = live[d.ID].show(&g, d)
+		}
+	}
+	return nil
+}
+
+func (g guard) readOne(ctx context.Context, u *unread) (*dlq.Shown, error) {
+	w, err := g.store.Weigh(ctx, u.id, u.isArchived)
+	if err != nil || w.Binary+w.Payload+w.Text > maxRead {
+		return u.showUnread(&g), describeGone(err)
+	}
+	read := g.store.Detail
+	if u.isArchived {
+		read = g.database.ArchivedDetail
+	}
+	d, err := read(ctx, u.id)
+	if err != nil {
+		return u.showUnread(&g), describeGone(err)
+	}
+	return u.show(&g, &d), nil
+}
+
+// hideMessages hides parts of the messages of a list.
+func (g guard) hideMessages(ctx context.Context, messages []dlq.Message, areArchived bool) error {
+	if g.masking == nil {
+		return nil
+	}
+	var wanted []unread
+	for i := range messages {
+		m := &messages[i]
+		if mask := g.masking.For(m.DLQTopic, m.OriginalTopic); mask != nil {
+			wanted = append(wanted, unread{id: m.ID, mask: mask, listed: m, isArchived: areArchived})
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	shown, err := g.read(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	for _, u := range wanted {
+		m, s := u.listed, shown[u.id]
+		m.ErrorMessage, m.ErrorClass, m.Masked = s.Text(m.ErrorMessage), s.Text(m.ErrorClass), s.Masked
+		if len(m.Payload) > 0 {
+			m.Payload = s.Payload
+		}
+	}
+	return nil
+}
+
+// hideHops hides parts of the messages of a chain: their errors.
+func (g guard) hideHops(ctx context.Context, hops []dlq.Hop) error {
+	if g.masking == nil {
+		return nil
+	}
+	var wanted []unread
+	for i := range hops {
+		h := &hops[i]
+		if mask := g.masking.For(h.DLQTopic, h.OriginalTopic); mask != nil && len(h.Attempts) > 0 {
+			wanted = append(wanted, unread{id: h.ID, mask: mask, isArchived: h.Archived})
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	shown, err := g.read(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	for i := range hops {
+		s := shown[hops[i].ID]
+		if s == nil {
+			continue
+		}
+		for j := range hops[i].Attempts {
+			hops[i].Attempts[j].Error = s.Text(hops[i].Attempts[j].Error)
+		}
+	}
+	return nil
+}
+
+// hideRetries hides parts of the errors of single retries.
+func (g guard) hideRetries(ctx context.Context, retries []dlq.SingleRetry) error {
+	if g.masking == nil {
+		return nil
+	}
+	var wanted []unread
+	for i := range retries {
+		if r := &retries[i]; r.Attempt.Error+r.Refusal != "" {
+			wanted = append(wanted, unread{id: r.TargetID})
+		}
+	}
+	shown, err := g.read(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	for i := range retries {
+		if s := shown[retries[i].TargetID]; s != nil {
+			retries[i].Attempt.Error, retries[i].Refusal = s.Text(retries[i].Attempt.Error), s.Text(retries[i].Refusal)
+		}
+	}
+	return nil
+}
+
+// hideGroups hides parts of what groups of messages have in common. All messages of a group have these texts, so its
+// sample tells what they quote.
+func (g guard) hideGroups(ctx context.Context, groups ...*dlq.Group) error {
+	if g.masking == nil {
+		return nil
+	}
+	masks := make([]*dlq.Mask, len(groups))
+	var wanted []unread
+	for i, group := range groups {
+		masks[i] = g.maskOfGroup(group)
+		if masks[i] != nil && !group.Sample.IsZero() {
+			wanted = append(wanted, unread{id: group.Sample, mask: masks[i]})
+		}
+	}
+	shown, err := g.read(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	for i, group := range groups {
+		f, s := &group.Fingerprint, shown[group.Sample]
+		switch {
+		case masks[i] == nil:
+		case s == nil:
+			f.Message = masks[i].Unread().Text(f.Message)
+		default:
+			f.Message, f.Class, f.Frame = s.Text(f.Message), s.Text(f.Class), s.Text(f.Frame)
+		}
+	}
+	return nil
+}
+
+// maskOfGroup is what is hidden of the messages of a group. The topics of a group without messages are not known.
+func (g guard) maskOfGroup(group *dlq.Group) *dlq.Mask {
+	if len(group.Counts) == 0 {
+		return g.masking.All()
+	}
+	var topics []string
+	for _, count := range group.Counts {
+		topics = append(topics, count.DLQTopic, count.OriginalTopic)
+	}
+	return g.masking.For(topics...)
+}
+
+// hidePreview hides parts of the effect of a job.
+func (g guard) hidePreview(ctx context.Context, spec *dlq.JobSpec, preview *dlq.JobPreview) error {
+	if g.masking == nil {
+		return nil
+	}
+	if err := g.hideMessages(ctx, preview.Sample, spec.Kind == dlq.KindRestore); err != nil {
+		return err
+	}
+	for i := range preview.ByGroup {
+		of := &preview.ByGroup[i]
+		group, err := g.database.Group(ctx, of.ID, "")
+		if describeGone(err) != nil {
+			return err
+		}
+		group.Fingerprint = of.Fingerprint
+		if err := g.hideGroups(ctx, &group); err != nil {
+			return err
+		}
+		of.Fingerprint = group.Fingerprint
+	}
+	return g.hideClasses(ctx, spec, preview.ByErrorClass)
+}
+
+// hidePlan hides parts of a stored plan, which may be older than the rules.
+func (g guard) hidePlan(ctx context.Context, plan *dlq.JobPlan) error {
+	if g.masking == nil {
+		return nil
+	}
+	for i := range plan.Summary.ByGroup {
+		of := &plan.Summary.ByGroup[i]
+		if of.ID.IsZero() {
+			continue
+		}
+		group, err := g.database.Group(ctx, of.ID, "")
+		switch {
+		case describeGone(err) != nil:
+			return err
+		case err != nil:
+			of.Title = g.masking.All().Unread().Text(of.Title)
+			continue
+		}
+		if err := g.hideGroups(ctx, &group); err != nil {
+			return err
+		}
+		of.Title = dlq.GroupTitle(&group.Fingerprint)
+	}
+	return g.hideClasses(ctx, &plan.Spec, plan.Summary.ByErrorClass)
+}
+
+// hideClasses hides classes that are no names of types. A class of a preview belongs to many messages, so what they quote
+// is not known.
+func (g guard) hideClasses(ctx context.Context, spec *dlq.JobSpec, counts []dlq.PreviewCount) error {
+	mask, err := g.maskOfTopic(ctx, spec.Topic, spec.Kind == dlq.KindRestore)
+	if mask == nil || err != nil {
+		return err
+	}
+	for i := range counts {
+		isName := func(c rune) bool {
+			return unicode.IsLetter(c) || unicode.IsDigit(c) || strings.ContainsRune(`._$:\/<>`+"`", c)
+		}
+		if strings.ContainsFunc(counts[i].Name, func(c rune) bool { return !isName(c) }) {
+			counts[i].Name = "***"
+		}
+	}
+	return nil
+}

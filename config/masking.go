@@ -1,0 +1,95 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dlqmanager/dlq"
+)
+
+// Masking configures which personal data the API hides.
+type Masking struct {
+	// Secret is the key of the hashes, or comes from SecretFile. The file is read when the program starts: with another
+	// secret all hashes are others.
+	Secret     Secret `yaml:"secret"`
+	SecretFile string `yaml:"secret_file" file:"secret"`
+	// Rules are the rules by name. All rules whose topics match a message apply to the message.
+	Rules MaskingRules `yaml:"rules"`
+}
+
+// MaskingRules are rules by name. The environment cannot name paths: customers=orders.*|refunds.* hides the keys, the
+// values and all headers of messages of these topics.
+type MaskingRules map[string]MaskingRule
+
+// MaskingRule says which parts of the messages of some topics are hidden.
+type MaskingRule struct {
+	// Topics are globs of dead-letter topics and of original topics.
+	Topics []string `yaml:"topics"`
+	// Value and Key are paths in JSON, such as customer.email, items.*.card and **.iban; * is all of it.
+	Value []string `yaml:"value"`
+	Key   []string `yaml:"key"`
+	// Headers are names or globs.
+	Headers []string `yaml:"headers"`
+	// As is remove, mask, hash or last4.
+	As string `yaml:"as" default:"mask"`
+}
+
+// setText reads the form of the environment.
+func (r *MaskingRule) setText(text string) {
+	r.Topics, r.Value, r.Key, r.Headers = strings.Split(text, "|"), []string{"*"}, []string{"*"}, []string{"*"}
+}
+
+func (r *MaskingRule) domain() dlq.MaskRule {
+	return dlq.MaskRule{Topics: r.Topics, Value: r.Value, Key: r.Key, Headers: r.Headers, As: r.As}
+}
+
+func (r *MaskingRule) validate(s section) {
+	rule := r.domain()
+	for _, p := range rule.Problems() {
+		key := p.Field
+		if p.Index >= 0 {
+			key = fmt.Sprintf("%s[%d]", p.Field, p.Index)
+		}
+		s.add(key, "%s", p.Message)
+	}
+}
+
+// minMaskingSecret makes it impossible to find the values of hashes by trying secrets.
+const minMaskingSecret = 16
+
+func (m *Masking) validate(s section) {
+	needsSecret := false
+	for _, rule := range m.Rules {
+		needsSecret = needsSecret || rule.As == "hash"
+	}
+	switch {
+	case !m.Secret.IsZero() && len(m.Secret.Reveal()) < minMaskingSecret:
+		s.add("secret", "must have at least %d bytes: who can guess it can look hashed values up", minMaskingSecret)
+	case needsSecret && m.Secret.IsZero() && m.SecretFile == "":
+		s.add("secret_file", "is required for the form hash, or secret: otherwise hashed values could be looked up")
+	}
+}
+
+// Compiled are the rules, with the secret; nil without rules.
+func (m *Masking) Compiled() (*dlq.Masking, error) {
+	secret, err := secretFrom(m.Secret, "masking.secret_file", m.SecretFile)
+	if err != nil {
+		return nil, err
+	}
+	if m.SecretFile != "" && len(secret) < minMaskingSecret {
+		return nil, errors.New("masking.secret_file: " + fmt.Sprintf("must have at least %d bytes", minMaskingSecret))
+	}
+	names := make([]string, 0, len(m.Rules))
+	for name := range m.Rules {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	rules := make([]dlq.MaskRule, len(names))
+	for i, name := range names {
+		rule := m.Rules[name]
+		rules[i] = rule.domain()
+	}
+	return dlq.NewMasking(rules, []byte(secret))
+}
