@@ -44,6 +44,7 @@ const (
 	ErrorCodePayloadTooLarge  ErrorCode = "SYS_DLQ_PAYLOAD_TOO_LARGE"
 	ErrorCodePlanChanged      ErrorCode = "SYS_DLQ_PLAN_CHANGED"
 	ErrorCodePlanExpired      ErrorCode = "SYS_DLQ_PLAN_EXPIRED"
+	ErrorCodeSYSDLQMASKED     ErrorCode = "SYS_DLQ_MASKED"
 	ErrorCodeTooManyRequests  ErrorCode = "SYS_DLQ_TOO_MANY_REQUESTS"
 	ErrorCodeUnauthenticated  ErrorCode = "SYS_DLQ_UNAUTHENTICATED"
 	ErrorCodeUnavailable      ErrorCode = "SYS_DLQ_UNAVAILABLE"
@@ -90,6 +91,11 @@ const (
 	JobStateRUNNING    JobState = "RUNNING"
 )
 
+// Defines values for ListedMessageMasked.
+const (
+	ListedMessageMaskedTrue ListedMessageMasked = true
+)
+
 // Defines values for ListedMessagePayloadOmitted.
 const (
 	ListedMessagePayloadOmittedTrue ListedMessagePayloadOmitted = true
@@ -116,11 +122,26 @@ const (
 	MessageDetailAttemptsResultRejected  MessageDetailAttemptsResult = "rejected"
 )
 
+// Defines values for MessageDetailMasked.
+const (
+	MessageDetailMaskedTrue MessageDetailMasked = true
+)
+
+// Defines values for MessageFieldsMasked.
+const (
+	MessageFieldsMaskedTrue MessageFieldsMasked = true
+)
+
 // Defines values for MessageLineAttemptsResult.
 const (
 	MessageLineAttemptsResultDelivered MessageLineAttemptsResult = "delivered"
 	MessageLineAttemptsResultFailed    MessageLineAttemptsResult = "failed"
 	MessageLineAttemptsResultRejected  MessageLineAttemptsResult = "rejected"
+)
+
+// Defines values for MessageLineMasked.
+const (
+	MessageLineMaskedTrue MessageLineMasked = true
 )
 
 // Defines values for NotReadyStatus.
@@ -1150,11 +1171,18 @@ type ListedMessage struct {
 	ErrorMessage string    `json:"error_message"`
 
 	// GroupID The group of messages with the same cause. Null for messages of other programs.
-	GroupID       *GroupID           `json:"group_id"`
-	ID            ID                 `json:"id"`
-	LastRetryAt   *OptionalTimestamp `json:"last_retry_at"`
-	MaxRetries    Count              `json:"max_retries"`
-	OriginalTopic string             `json:"original_topic"`
+	GroupID     *GroupID           `json:"group_id"`
+	ID          ID                 `json:"id"`
+	LastRetryAt *OptionalTimestamp `json:"last_retry_at"`
+
+	// Masked Parts of the message are hidden. Absent if none is.
+	Masked *ListedMessageMasked `json:"masked,omitempty"`
+
+	// MaskedPaths The hidden parts: paths of the configuration behind `value.`, `key.` and `headers.`; `value`, `key` and `headers` for all of
+	// it, and `value.**` for quotes elsewhere in it; and the names of fields that quote hidden parts. Absent if none is.
+	MaskedPaths   *[]string `json:"masked_paths,omitempty"`
+	MaxRetries    Count     `json:"max_retries"`
+	OriginalTopic string    `json:"original_topic"`
 
 	// Payload The value as JSON. Null if the value is not JSON, or has `\u0000`, half a surrogate pair, more than 512
 	// levels, or a number that no double can hold. `value` of the message's detail has the exact bytes.
@@ -1187,6 +1215,9 @@ type ListedMessage struct {
 	// VerifiedReason Why the message is not verified; null for `yes`, and for a plain `no`. `came_back` goes with `no`, the others with `unknown`.
 	VerifiedReason *VerifiedReason `json:"verified_reason"`
 }
+
+// ListedMessageMasked Parts of the message are hidden. Absent if none is.
+type ListedMessageMasked bool
 
 // ListedMessagePayloadOmitted The payload has more than 64 KiB, or the record more than 256 KiB. The message's detail shows it.
 // Absent if the payload is shown.
@@ -1288,7 +1319,14 @@ type MessageDetail struct {
 	// Key Null is Kafka's null, which differs from an empty value.
 	Key         *Bytes             `json:"key"`
 	LastRetryAt *OptionalTimestamp `json:"last_retry_at"`
-	MaxRetries  Count              `json:"max_retries"`
+
+	// Masked Parts of the message are hidden. Absent if none is.
+	Masked *MessageDetailMasked `json:"masked,omitempty"`
+
+	// MaskedPaths The hidden parts: paths of the configuration behind `value.`, `key.` and `headers.`; `value`, `key` and `headers` for all of
+	// it, and `value.**` for quotes elsewhere in it; and the names of fields that quote hidden parts. Absent if none is.
+	MaskedPaths *[]string `json:"masked_paths,omitempty"`
+	MaxRetries  Count     `json:"max_retries"`
 
 	// OperationID The row of the audit for the request that asked for the retry; null if there is none.
 	OperationID *OperationID `json:"operation_id"`
@@ -1340,6 +1378,9 @@ type MessageDetail struct {
 
 	// TraceID From the `traceparent` header, else from the metadata of the decoded event.
 	TraceID *string `json:"trace_id"`
+
+	// UnmaskedUntil Until when the sender sees the message as it is stored. Absent unless he has revealed it.
+	UnmaskedUntil *Timestamp `json:"unmasked_until,omitempty"`
 
 	// UpdatedAt UTC, with milliseconds and a numeric offset.
 	//
@@ -1396,6 +1437,9 @@ type MessageDetail_DecodedKey struct {
 	Schema *RegistrySchema `json:"schema"`
 }
 
+// MessageDetailMasked Parts of the message are hidden. Absent if none is.
+type MessageDetailMasked bool
+
 // MessageDetail_Origin The record that failed, and the header family that names it. The family `topic-name` means that the topic follows from the dead-letter topic's name.
 type MessageDetail_Origin struct {
 	// Attempts How often the consumer tried.
@@ -1439,12 +1483,19 @@ type MessageFields struct {
 	// CreatedAt UTC, with milliseconds and a numeric offset.
 	//
 	// Examples: 2026-02-20T10:30:00.000+00:00
-	CreatedAt     Timestamp          `json:"created_at"`
-	ErrorMessage  string             `json:"error_message"`
-	ID            ID                 `json:"id"`
-	LastRetryAt   *OptionalTimestamp `json:"last_retry_at"`
-	MaxRetries    Count              `json:"max_retries"`
-	OriginalTopic string             `json:"original_topic"`
+	CreatedAt    Timestamp          `json:"created_at"`
+	ErrorMessage string             `json:"error_message"`
+	ID           ID                 `json:"id"`
+	LastRetryAt  *OptionalTimestamp `json:"last_retry_at"`
+
+	// Masked Parts of the message are hidden. Absent if none is.
+	Masked *MessageFieldsMasked `json:"masked,omitempty"`
+
+	// MaskedPaths The hidden parts: paths of the configuration behind `value.`, `key.` and `headers.`; `value`, `key` and `headers` for all of
+	// it, and `value.**` for quotes elsewhere in it; and the names of fields that quote hidden parts. Absent if none is.
+	MaskedPaths   *[]string `json:"masked_paths,omitempty"`
+	MaxRetries    Count     `json:"max_retries"`
+	OriginalTopic string    `json:"original_topic"`
 
 	// Payload The value as JSON. Null if the value is not JSON, or has `\u0000`, half a surrogate pair, more than 512
 	// levels, or a number that no double can hold. `value` of the message's detail has the exact bytes.
@@ -1461,6 +1512,9 @@ type MessageFields struct {
 	// Examples: 2026-02-20T10:30:00.000+00:00
 	UpdatedAt Timestamp `json:"updated_at"`
 }
+
+// MessageFieldsMasked Parts of the message are hidden. Absent if none is.
+type MessageFieldsMasked bool
 
 // MessageLine defines model for MessageLine.
 type MessageLine struct {
@@ -1507,7 +1561,14 @@ type MessageLine struct {
 	// Key Null is Kafka's null, which differs from an empty value.
 	Key         *ExportedBytes     `json:"key"`
 	LastRetryAt *OptionalTimestamp `json:"last_retry_at"`
-	MaxRetries  Count              `json:"max_retries"`
+
+	// Masked Parts of the message are hidden. Absent if none is.
+	Masked *MessageLineMasked `json:"masked,omitempty"`
+
+	// MaskedPaths The hidden parts: paths of the configuration behind `value.`, `key.` and `headers.`; `value`, `key` and `headers` for all of
+	// it, and `value.**` for quotes elsewhere in it; and the names of fields that quote hidden parts. Absent if none is.
+	MaskedPaths *[]string `json:"masked_paths,omitempty"`
+	MaxRetries  Count     `json:"max_retries"`
 
 	// OperationID The row of the audit for the request that asked for the retry; null if there is none.
 	OperationID *OperationID `json:"operation_id"`
@@ -1612,6 +1673,9 @@ type MessageLine_Headers struct {
 	Text  *string `json:"text"`
 	Value *[]byte `json:"value"`
 }
+
+// MessageLineMasked Parts of the message are hidden. Absent if none is.
+type MessageLineMasked bool
 
 // MessageLine_Origin The record that failed, and the header family that names it. The family `topic-name` means that the topic follows from the dead-letter topic's name.
 type MessageLine_Origin struct {
@@ -2539,6 +2603,12 @@ type Topics_Topics struct {
 // TraceIDFilter The trace of the `traceparent` header.
 type TraceIDFilter = string
 
+// UnmaskRequest defines model for UnmaskRequest.
+type UnmaskRequest struct {
+	// Reason Why, for the audit.
+	Reason string `json:"reason"`
+}
+
 // Verifications The messages that the job has delivered, by `verified`. Present if the request asks for them.
 type Verifications struct {
 	// CameBack Those of `no` that came back.
@@ -3307,6 +3377,9 @@ type RetryMessageJSONRequestBody = RetryRequest
 // ReviveMessageJSONRequestBody defines body for ReviveMessage for application/json ContentType.
 type ReviveMessageJSONRequestBody = ReasonRequest
 
+// UnmaskMessageJSONRequestBody defines body for UnmaskMessage for application/json ContentType.
+type UnmaskMessageJSONRequestBody = UnmaskRequest
+
 // HandInJSONRequestBody defines body for HandIn for application/json ContentType.
 type HandInJSONRequestBody = HandInRequest
 
@@ -3924,6 +3997,13 @@ func (c *Client) ReviveMessage(ctx context.Context, id MessageID, body *ReviveMe
 		r.body = body
 	}
 	return send[Marked](ctx, c, r, options)
+}
+
+// UnmaskMessage is POST /api/v1/dlq/messages/{id}/unmask: Reveal a message for ten minutes.
+func (c *Client) UnmaskMessage(ctx context.Context, id MessageID, body UnmaskMessageJSONRequestBody, options ...RequestOption) (*Answer[MessageDetail], error) {
+	r := newRequest(http.MethodPost, fmt.Sprintf("/api/v1/dlq/messages/%s/unmask", url.PathEscape(id)))
+	r.body = body
+	return send[MessageDetail](ctx, c, r, options)
 }
 
 // ListMessages is GET /api/v1/dlq/{topic}: Messages of a topic.
