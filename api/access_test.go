@@ -72,6 +72,8 @@ var bodies = map[string]string{
 	"PATCH /api/v1/jobs/:id":           `{"rate_limit":5}`,
 	"PATCH /api/v1/groups/:id":         `{"owner":"ann"}`,
 	"PUT /debug/log-level":             `{"level":"debug","for":"1h"}`,
+
+	"POST /api/v1/dlq/messages/:id/unmask": `{"reason":"a ticket"}`,
 }
 
 // Every route, for every role, with a grant for the topic, without one, and for all topics.
