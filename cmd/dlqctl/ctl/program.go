@@ -193,7 +193,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with failures or with messag
 
 	root.AddCommand(
 		s.topicsCommand(), s.groupsCommand(), s.messagesCommand(), s.jobsCommand(), s.retriesCommand(), s.archiveCommand(), s.auditCommand(),
-		s.planCommand(), s.applyCommand(), s.exportCommand(), s.listenCommand(),
+		s.planCommand(), s.applyCommand(), s.exportCommand(), s.fixtureCommand(), s.listenCommand(),
 		s.changeCommand("retry", "Send messages back to their original topic", "PENDING"),
 		s.changeCommand("revive", "Make DEAD messages PENDING", "DEAD"),
 		s.changeCommand("dead", "Mark messages DEAD, so that no retry takes them", "PENDING"),
