@@ -44,43 +44,45 @@ func (u *unread) showUnread(g *guard) *dlq.Shown {
 	}
 }
 
-// read reads messages in parts of a bounded size, and hides parts of them.
-func (g guard) read(ctx context.Context, wanted []unread) (map[dlq.ID]*dlq.Shown, error) {
-	shown := make(map[dlq.ID]*dlq.Shown, len(wanted))
-	live := make(map[dlq.ID]*unread, len(wanted))
-	var ids []dlq.ID
+// read reads messages in parts of a bounded size, hides parts of them, and passes each on once. Whoever takes one keeps
+// texts of it only, so that a list never has all of its messages in memory.
+func (g guard) read(ctx context.Context, wanted []unread, take func(id dlq.ID, s *dlq.Shown)) error {
+	left := make(map[dlq.ID]*unread, len(wanted))
+	var live []dlq.ID
 	for i := range wanted {
 		u := &wanted[i]
-		switch {
-		case shown[u.id] != nil || live[u.id] != nil:
-		case u.isArchived || g.database == nil:
-			s, err := g.readOne(ctx, u)
-			if err != nil {
-				return nil, err
-			}
-			shown[u.id] = s
-		default:
-			live[u.id], ids = u, append(ids, u.id)
+		if left[u.id] != nil {
+			continue
+		}
+		if left[u.id] = u; !u.isArchived && g.database != nil {
+			live = append(live, u.id)
+			continue
+		}
+		s, err := g.readOne(ctx, u)
+		if err != nil {
+			return err
+		}
+		take(u.id, s)
+	}
+	taken, err := g.readLive(ctx, live, func(d *dlq.Detail) { take(d.ID, left[d.ID].show(&g, d)) })
+	for _, id := range live {
+		if !taken[id] {
+			take(id, left[id].showUnread(&g))
 		}
 	}
-	if len(ids) > 0 {
-		if err := g.readLive(ctx, ids, live, shown); err != nil {
-			return nil, err
-		}
-	}
-	for id, u := range live {
-		if shown[id] == nil {
-			shown[id] = u.showUnread(&g)
-		}
-	}
-	return shown, nil
+	return err
 }
 
-func (g guard) readLive(ctx context.Context, ids []dlq.ID, live map[dlq.ID]*unread, shown map[dlq.ID]*dlq.Shown) error {
+// readLive tells which messages it has passed on: all that still exist and are not too large.
+func (g guard) readLive(ctx context.Context, ids []dlq.ID, take func(*dlq.Detail)) (taken map[dlq.ID]bool, err error) {
+	if len(ids) == 0 {
+		return nil, nil //nolint:nilnil // none
+	}
 	sizes, err := g.database.ExportSizes(ctx, ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	taken = make(map[dlq.ID]bool, len(ids))
 	page := dlq.ExportPage{Messages: slices.DeleteFunc(sizes, func(c dlq.Chosen) bool { return c.Size() > maxRead })}
 	for part := range page.Parts(exportPart) {
 		chosen := make([]dlq.ID, len(part))
@@ -89,14 +91,14 @@ func (g guard) readLive(ctx context.Context, ids []dlq.ID, live map[dlq.ID]*unre
 		}
 		details, err := g.database.Export(ctx, chosen)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i := range details {
-			d := &details[i].Detail
-			shown[d.ID] = live[d.ID].show(&g, d)
+			taken[details[i].ID] = true
+			take(&details[i].Detail)
 		}
 	}
-	return nil
+	return taken, nil
 }
 
 func (g guard) readOne(ctx context.Context, u *unread) (*dlq.Shown, error) {
@@ -127,21 +129,17 @@ func (g guard) hideMessages(ctx context.Context, messages []dlq.Message, areArch
 			wanted = append(wanted, unread{id: m.ID, mask: mask, listed: m, isArchived: areArchived})
 		}
 	}
-	if len(wanted) == 0 {
-		return nil
+	listed := make(map[dlq.ID]*dlq.Message, len(wanted))
+	for i := range wanted {
+		listed[wanted[i].id] = wanted[i].listed
 	}
-	shown, err := g.read(ctx, wanted)
-	if err != nil {
-		return err
-	}
-	for _, u := range wanted {
-		m, s := u.listed, shown[u.id]
+	return g.read(ctx, wanted, func(id dlq.ID, s *dlq.Shown) {
+		m := listed[id]
 		m.ErrorMessage, m.ErrorClass, m.Masked = s.Text(m.ErrorMessage), s.Text(m.ErrorClass), s.Masked
 		if len(m.Payload) > 0 {
 			m.Payload = s.Payload
 		}
-	}
-	return nil
+	})
 }
 
 // hideHops hides parts of the messages of a chain: their errors.
@@ -156,23 +154,12 @@ func (g guard) hideHops(ctx context.Context, hops []dlq.Hop) error {
 			wanted = append(wanted, unread{id: h.ID, mask: mask, isArchived: h.Archived})
 		}
 	}
-	if len(wanted) == 0 {
-		return nil
-	}
-	shown, err := g.read(ctx, wanted)
-	if err != nil {
-		return err
-	}
-	for i := range hops {
-		s := shown[hops[i].ID]
-		if s == nil {
-			continue
-		}
+	return g.read(ctx, wanted, func(id dlq.ID, s *dlq.Shown) {
+		i := slices.IndexFunc(hops, func(h dlq.Hop) bool { return h.ID == id })
 		for j := range hops[i].Attempts {
 			hops[i].Attempts[j].Error = s.Text(hops[i].Attempts[j].Error)
 		}
-	}
-	return nil
+	})
 }
 
 // hideRetries hides parts of the errors of single retries.
@@ -186,16 +173,13 @@ func (g guard) hideRetries(ctx context.Context, retries []dlq.SingleRetry) error
 			wanted = append(wanted, unread{id: r.TargetID})
 		}
 	}
-	shown, err := g.read(ctx, wanted)
-	if err != nil {
-		return err
-	}
-	for i := range retries {
-		if s := shown[retries[i].TargetID]; s != nil {
-			retries[i].Attempt.Error, retries[i].Refusal = s.Text(retries[i].Attempt.Error), s.Text(retries[i].Refusal)
+	return g.read(ctx, wanted, func(id dlq.ID, s *dlq.Shown) {
+		for i := range retries {
+			if r := &retries[i]; r.TargetID == id {
+				r.Attempt.Error, r.Refusal = s.Text(r.Attempt.Error), s.Text(r.Refusal)
+			}
 		}
-	}
-	return nil
+	})
 }
 
 // hideGroups hides parts of what groups of messages have in common. All messages of a group have these texts, so its
@@ -204,29 +188,23 @@ func (g guard) hideGroups(ctx context.Context, groups ...*dlq.Group) error {
 	if g.masking == nil {
 		return nil
 	}
-	masks := make([]*dlq.Mask, len(groups))
 	var wanted []unread
-	for i, group := range groups {
-		masks[i] = g.maskOfGroup(group)
-		if masks[i] != nil && !group.Sample.IsZero() {
-			wanted = append(wanted, unread{id: group.Sample, mask: masks[i]})
-		}
-	}
-	shown, err := g.read(ctx, wanted)
-	if err != nil {
-		return err
-	}
-	for i, group := range groups {
-		f, s := &group.Fingerprint, shown[group.Sample]
-		switch {
-		case masks[i] == nil:
-		case s == nil:
-			f.Message = masks[i].Unread().Text(f.Message)
+	for _, group := range groups {
+		switch mask := g.maskOfGroup(group); {
+		case mask == nil:
+		case group.Sample.IsZero():
+			group.Fingerprint.Message = mask.Unread().Text(group.Fingerprint.Message)
 		default:
-			f.Message, f.Class, f.Frame = s.Text(f.Message), s.Text(f.Class), s.Text(f.Frame)
+			wanted = append(wanted, unread{id: group.Sample, mask: mask})
 		}
 	}
-	return nil
+	return g.read(ctx, wanted, func(id dlq.ID, s *dlq.Shown) {
+		for _, group := range groups {
+			if f := &group.Fingerprint; group.Sample == id {
+				f.Message, f.Class, f.Frame = s.Text(f.Message), s.Text(f.Class), s.Text(f.Frame)
+			}
+		}
+	})
 }
 
 // maskOfGroup is what is hidden of the messages of a group. The topics of a group without messages are not known.

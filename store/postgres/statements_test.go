@@ -264,6 +264,7 @@ func TestEveryStatement(t *testing.T) {
 		"searchSQL":         {{args: searchArgs, search: records, after: inOrderSQL, uses: and(byTopic + " " + bodies)}},
 		"signSQL":           {{args: pgx.NamedArgs{"groups": [][16]byte{id}, "bits": []pgtype.Bits{(&signature{}).bits()}}, uses: signed}},
 		"topicsSQL":         {{args: pgx.NamedArgs{"within": ""}, after: inOrderSQL, uses: and("idx_dlq_messages_dlq_topic")}},
+		"topicsBesideSQL":   {{args: pgx.NamedArgs{"topic": "topic-1"}, after: byIndexSQL, uses: "dlq_topic_count_sums_pkey"}},
 		"readOnlySQL":       {{}}, "foldCountsSQL": {{}}, "deleteEmptyCountsSQL": {{}},
 		"deleteOldArrivalsSQL": {{args: pgx.NamedArgs{"step": dlq.StepMinute, "kept": dlq.StepMinute.Kept()}, after: byIndexSQL, uses: "idx_dlq_arrivals_at"}},
 		"seriesSQL": {

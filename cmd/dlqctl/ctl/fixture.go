@@ -133,7 +133,8 @@ func fixtureOf(m *client.MessageDetail) (files []file, err error) {
 			list[i] = fixtureHeader{Key: h.Key, Base64: h.Value}
 		}
 	}
-	about := fixtureMessage{ID: m.ID, DlqTopic: m.DlqTopic, OriginalTopic: m.OriginalTopic, ErrorClass: m.ErrorClass, ErrorMessage: m.ErrorMessage, Masked: []string{}}
+	about := fixtureMessage{ID: m.ID, DlqTopic: m.DlqTopic, OriginalTopic: m.OriginalTopic, ErrorClass: m.ErrorClass,
+		ErrorMessage: m.ErrorMessage, Masked: []string{}}
 	if m.MaskedPaths != nil {
 		about.Masked = *m.MaskedPaths
 	}
@@ -163,10 +164,10 @@ func fixtureOf(m *client.MessageDetail) (files []file, err error) {
 
 // writeFixture writes files into a new folder.
 func writeFixture(folder string, files []file) ([]fixtureFile, error) {
-	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(folder), 0o750); err != nil {
 		return nil, err
 	}
-	err := os.Mkdir(folder, 0o755)
+	err := os.Mkdir(folder, 0o750)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("%s exists: name another folder with --dir, or remove it", folder)
 	}
@@ -176,7 +177,7 @@ func writeFixture(folder string, files []file) ([]fixtureFile, error) {
 	written := make([]fixtureFile, len(files))
 	for i, f := range files {
 		path := filepath.Join(folder, f.name)
-		if err := os.WriteFile(path, f.content, 0o644); err != nil {
+		if err := os.WriteFile(path, f.content, 0o600); err != nil {
 			return nil, err
 		}
 		written[i] = fixtureFile{f.name, len(f.content)}
