@@ -233,6 +233,10 @@ func (w *writer) scalar(raw []byte) {
 		w.out.Write(raw)
 		return
 	}
+	if len(raw) < minQuote+2 || w.quotes.IsEmpty() { // it quotes nothing; an escape is longer than its character
+		w.out.Write(raw)
+		return
+	}
 	before := textOf(raw)
 	if after := w.quotes.Text(before); after != before {
 		w.isQuoted = true

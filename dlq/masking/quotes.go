@@ -267,12 +267,6 @@ func (q *Quotes) find(text string) (spans []span, isAll bool) {
 	if q.isFull {
 		return nil, true
 	}
-	var lengths []int
-	for length := range q.short {
-		if q.short[length] != nil {
-			lengths = append(lengths, length)
-		}
-	}
 	run, head := span{begin: -1}, -1
 	closeRun := func() {
 		switch {
@@ -287,8 +281,8 @@ func (q *Quotes) find(text string) (spans []span, isAll bool) {
 	var window uint64
 	for i := range len(text) {
 		window = window<<8 | uint64(fold(text[i]))
-		for _, length := range lengths {
-			if i+1 < length {
+		for length := minQuote; length < gram; length++ {
+			if i+1 < length || q.short[length] == nil {
 				continue
 			}
 			if _, found := q.short[length][window&(1<<(8*length)-1)]; found {
