@@ -10,11 +10,11 @@ import (
 	"dlqmanager/api"
 )
 
-func withPages(o *api.Options) { o.Pages = "https://dlq.test/console" }
+func withConsole(o *api.Options) { o.Pages = "https://dlq.test/console" }
 
 func TestAnswersNameTheirPageOfTheConsole(t *testing.T) {
 	t.Parallel()
-	w := start(t, withPages)
+	w := start(t, withConsole)
 	id := w.addDead(1)[0].String()
 	page := func(path string) string { return "<https://dlq.test/console" + path + `>; rel="alternate"; type="text/html"` }
 	message := w.call(http.MethodGet, "/api/v1/dlq/messages/"+id)
