@@ -82,7 +82,7 @@ func shownIn(content *[]byte, isLine bool) (form, text string) {
 	switch {
 	case content == nil:
 		return formNull, ""
-	case isPlain(*content) && !(isLine && bytes.ContainsAny(*content, "\r\n")):
+	case isPlain(*content) && (!isLine || !bytes.ContainsAny(*content, "\r\n")):
 		return formText, unixLines(string(*content))
 	default:
 		return formBase64, base64.StdEncoding.EncodeToString(*content)
@@ -108,7 +108,8 @@ func (v *visit) readEditForm() editForm {
 		key := v.typed("header_key_" + n)
 		form.EditHeaders = append(form.EditHeaders, editHeader{
 			Key: key, Form: v.PostFormValue("header_form_" + n), Text: v.typed("header_value_" + n), From: from,
-			IsFixed: fixedHeaders[key] && from >= 0, IsRemoved: v.PostFormValue("header_remove_"+n) != "", IsStrange: v.PostFormValue("header_strange_"+n) != "",
+			IsFixed: fixedHeaders[key] && from >= 0, IsRemoved: v.PostFormValue("header_remove_"+n) != "",
+			IsStrange: v.PostFormValue("header_strange_"+n) != "",
 		})
 	}
 	return form
@@ -124,7 +125,7 @@ func (v *visit) bytesOf(name, form, text string, old *[]byte) (*[]byte, error) {
 		if text != "" {
 			return nil, invalid(v.text("%s: there is a text, but null is chosen. Choose text, or clear it.", name))
 		}
-		return nil, nil
+		return nil, nil //nolint:nilnil // nil is Kafka's null
 	case formBase64:
 		content, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
 		if err != nil {

@@ -15,14 +15,14 @@ type command struct {
 // commandsOf makes the commands for a message. They take the server and the token from DLQ_URL and DLQ_TOKEN as dlqctl does, so
 // that no token is on the page.
 func (v *visit) commandsOf(m *client.MessageDetail) []command {
-	token := ""
+	authorization := ""
 	if v.user.Method != client.MeMethodNone {
-		token = ` -H "Authorization: Bearer $DLQ_TOKEN"`
+		authorization = ` -H "Authorization: Bearer $DLQ_TOKEN"`
 	}
 	path := `"$DLQ_URL"` + quote("/api/v1/dlq/messages/"+m.ID)
 	commands := []command{
-		{"command-curl", "curl", "curl -fsS" + token + " " + path},
-		{"command-curl-retry", v.text("curl, retry"), "curl -fsS" + token + " -X POST -H 'Prefer: wait=10' " + path + "/retry"},
+		{"command-curl", "curl", "curl -fsS" + authorization + " " + path},
+		{"command-curl-retry", v.text("curl, retry"), "curl -fsS" + authorization + " -X POST -H 'Prefer: wait=10' " + path + "/retry"},
 		{"command-dlqctl", "dlqctl", shell("dlqctl", "messages", "get", m.ID)},
 		{"command-dlqctl-retry", v.text("dlqctl, retry"), shell("dlqctl", "messages", "retry", m.ID)},
 	}

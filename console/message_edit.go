@@ -99,7 +99,8 @@ func (v *visit) edit() (*answer, error) {
 		return v.editAgain(d, err)
 	}
 	if now := seenState(m); now != d.Form.Seen {
-		text := v.text("The message has changed since you saw it: it is %s now, retries used: %d of %d. Nothing was done.", m.Status, m.RetryCount, m.MaxRetries)
+		text := v.text("The message has changed since you saw it: it is %s now, retries used: %d of %d. Nothing was done.",
+			m.Status, m.RetryCount, m.MaxRetries)
 		d.Form.Seen = now // the next attempt is about what this page shows
 		if m.ReplacedBy != nil {
 			text += " " + v.text("Its edited copy was sent in its place:") + " " + *m.ReplacedBy

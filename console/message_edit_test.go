@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -127,10 +128,7 @@ func TestTheTextOfAnEditIsNeverLost(t *testing.T) {
 			t.Parallel()
 			b := openMessage(t, m)
 			b.api[retryCall] = test.api
-			mine := url.Values{}
-			for key, values := range form {
-				mine[key] = values
-			}
+			mine := maps.Clone(form)
 			test.change(mine)
 			page := b.post("/messages/"+messageID+"/edit", mine)
 			if found := reviewedField.FindStringSubmatch(page.text); found != nil {
