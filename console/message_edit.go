@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"dlqmanager/client"
@@ -129,10 +130,14 @@ func (v *visit) edit() (*answer, error) {
 // editAgain shows the form with its text and the reason why it was not sent.
 func (v *visit) editAgain(d *editData, err error) (*answer, error) {
 	d.Problem, d.Diffs, d.Form.Reviewed = v.explain(err), nil, ""
-	if statusOf(err) == http.StatusUnauthorized && v.console.options.SignIn != SignInNone {
+	status := statusOf(err)
+	if errors.Is(err, client.ErrSignIn) {
+		status = http.StatusUnauthorized
+	}
+	if status == http.StatusUnauthorized && v.console.options.SignIn != SignInNone {
 		d.Problem = v.text("Your session is over. Sign in on another tab, then send this form again.")
 	}
-	return &answer{template: "edit", title: v.text("Edit and retry"), data: d, status: statusOf(err)}, nil
+	return &answer{template: "edit", title: v.text("Edit and retry"), data: d, status: status}, nil
 }
 
 // changes compares the form with the message. The request has only what differs, so all other bytes stay exact.

@@ -43,17 +43,23 @@ func (v *visit) handle(h handler) (a *answer, err error) {
 // signedIn serves a page to those whom the API knows, and sends everybody else to the form first.
 func (c *Console) signedIn(h handler) http.Handler {
 	return c.visited(func(v *visit) (*answer, error) {
-		if err := v.identify(); err != nil {
+		switch err := v.identify(); {
+		case errors.Is(err, errNobody):
+			return v.askToSignIn()
+		case err != nil:
 			return nil, err
 		}
 		return h(v)
 	})
 }
 
+// errNobody is the error of a person who has not signed in.
+var errNobody error = &client.APIError{Status: http.StatusUnauthorized}
+
 // identify finds out who the user is.
 func (v *visit) identify() error {
 	if v.console.options.SignIn != SignInNone && v.session.Token == "" {
-		return &client.APIError{Status: http.StatusUnauthorized}
+		return errNobody
 	}
 	me, err := v.api.GetMe(v.Context(), nil)
 	v.console.saveSession(v)
@@ -181,9 +187,7 @@ func (c *Console) fail(v *visit, err error) {
 		c.again(v)
 		return
 	default:
-		if v.session.Token != "" {
-			c.endSession(v)
-		}
+		c.endSession(v)
 		a, _ := v.askToSignIn()
 		c.reply(v, a)
 		return
