@@ -90,14 +90,15 @@ async function refresh(region) {
 }
 
 async function watch(region) {
-  const every = 1000 * Math.max(1, Number(region.dataset.every) || 5);
-  let wait = every;
+  // A page says within the region how often it wants to be read, once that has changed.
+  const every = () => 1000 * Math.max(1, Number((region.querySelector("[data-every]") ?? region).dataset.every) || 5);
+  let wait = every();
   for (;;) {
     await new Promise((resolve) => setTimeout(resolve, wait));
     if (stopped || document.hidden || !region.isConnected || region.querySelector("input[name=ids]:checked")) continue;
     try {
       await refresh(region);
-      [away, fresh, wait] = [false, Date.now(), every];
+      [away, fresh, wait] = [false, Date.now(), every()];
     } catch {
       away = true;
       wait = Math.min(wait * 2, 60000);
