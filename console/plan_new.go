@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -58,6 +59,12 @@ func (v *visit) createPlan() (*answer, error) {
 		return nil, err
 	}
 	form, problem := v.planFormOf(v.PostForm)
+	if err := v.identify(); err != nil {
+		if next := form.path(); isStatus(err, http.StatusUnauthorized) && len(next) <= longestMemory { // keeps what was entered
+			return goTo("/sign-in?" + url.Values{"next": {next}}.Encode())
+		}
+		return nil, err
+	}
 	page := v.planPage(form)
 	again := func(status int) (*answer, error) {
 		return &answer{template: "plan_new", title: v.planTitle(form.Kind), data: page, status: status}, nil

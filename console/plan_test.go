@@ -119,6 +119,20 @@ func TestAFormThatTheAPIRefusesKeepsWhatWasEntered(t *testing.T) {
 	}
 }
 
+func TestWhoeverSignsInAgainComesBackToTheForm(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil, func(o *Options) { o.SignIn = SignInToken })
+	over := b.post("/plans/new", url.Values{"kind": {"retry"}, "topic": {"orders.dlq"}, "error": {"timeout"}, "rate_limit": {"7"}, "reason": {"a reason"}})
+	require.Equal(t, "/sign-in?next=%2Fplans%2Fnew%3Ferror%3Dtimeout%26kind%3Dretry%26rate_limit%3D7%26reason%3Da%2Breason%26topic%3Dorders.dlq", over.Header().Get("Location"))
+	for referer, next := range map[string]string{
+		"http://console.example/jobs?state=RUNNING": "%2Fjobs%3Fstate%3DRUNNING", "": "%2F", "https://evil.example//evil.example/": "%2F",
+	} {
+		b.headers["Referer"] = referer
+		require.Equal(t, "/sign-in?next="+next, b.post("/jobs/"+otherJob+"/pause", nil).Header().Get("Location"), referer)
+	}
+	require.Empty(t, b.calls)
+}
+
 func TestAPlanNamesNumberAndTargetAndAsksWithItsSelection(t *testing.T) {
 	t.Parallel()
 	for kind, button := range map[string]string{

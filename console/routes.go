@@ -33,7 +33,7 @@ func (c *Console) routes() http.Handler {
 
 	// Plans.
 	page("GET /plans/new", (*visit).newPlan)
-	page("POST /plans/new", (*visit).createPlan)
+	open("POST /plans/new", (*visit).createPlan) // keeps the form of a person whose session is over
 	page("GET /plans/{id}", (*visit).plan)
 	page("POST /plans/{id}", (*visit).startPlan)
 
