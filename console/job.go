@@ -180,7 +180,7 @@ func (v *visit) jobBar(j job) bar {
 	return v.language.barOf(j.Matched,
 		barPart{Class: "c3", Name: v.text("passed by the consumer"), Count: passed},
 		barPart{Class: "c1", Name: v.text("sent"), Count: j.Retried - passed - cameBack},
-		barPart{Class: "c5", Name: v.text("came back"), Count: cameBack},
+		barPart{Class: "c5", Name: v.text("came back as dead letters"), Count: cameBack},
 		barPart{Class: "c2", Name: v.text("not delivered"), Count: j.Failed + j.Dead},
 		barPart{Class: "c0", Name: v.text("skipped"), Count: j.Skipped})
 }
@@ -231,7 +231,7 @@ func (v *visit) jobCounts(j job, selected filters) []jobCount {
 	if !j.IsRetry() {
 		return []jobCount{
 			{Name: v.text("Matched"), Count: j.Matched, Meaning: v.text("Messages in the scope when the job was created. Later arrivals are not touched.")},
-			{Name: v.text("Changed"), Count: j.Changed, Meaning: v.text("Exact at any time.")},
+			{Name: v.text("Changed by the job"), Count: j.Changed, Meaning: v.text("Exact at any time.")},
 			{Name: v.text("Skipped"), Count: j.Skipped,
 				Meaning: v.text("Changed by others meanwhile, locked, or not reached before a cancellation. Known at the end.")},
 		}

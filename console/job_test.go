@@ -57,7 +57,7 @@ func jobAPI(job any) map[string]any {
 func TestTheBarOfAJobSaysWhatConsumersPassedAndWhatCameBack(t *testing.T) {
 	t.Parallel()
 	text := open(t, jobAPI(retryJob())).get("/jobs/" + otherJob).text
-	require.Contains(t, text, `aria-label="passed by the consumer: 12, sent: 6, came back: 2, not delivered: 1"`)
+	require.Contains(t, text, `aria-label="passed by the consumer: 12, sent: 6, came back as dead letters: 2, not delivered: 1"`)
 	require.Contains(t, text, "20 of 100 sent")
 	require.Contains(t, text, `href="https://temporal.example/w" rel="noreferrer noopener"`)
 	require.Contains(t, text, "the headers name no consumer group, and none is configured")

@@ -22,7 +22,7 @@ var jobTexts = texts{
 	"limit %d": "上限 %d", "%s per second on average (%s)": "平均 %s 件/秒（%s）",
 	"%s per second over the last ten seconds, %s on average (%s)": "直近 10 秒は %s 件/秒、平均 %s 件/秒（%s）",
 	"The server keeps no history of a job’s rate.":                "ジョブの送信レートの履歴は保存していません。",
-	"passed by the consumer":                                      "コンシューマーが通過", "sent": "送信済み", "came back": "戻り", "not delivered": "配信できず", "skipped": "スキップ", "changed": "変更済み",
+	"passed by the consumer":                                      "コンシューマーが通過", "sent": "送信済み", "came back as dead letters": "戻り", "not delivered": "配信できず", "skipped": "スキップ", "changed": "変更済み",
 
 	"Pause": "一時停止", "Resume": "再開", "Per second": "1 秒あたり", "Change the rate": "レートを変更", "Cancel the job…": "ジョブを中止…", "Cancel this job": "このジョブを中止",
 	"The job ends for good. What it has done stays done; the other messages stay as they are, and a new plan can take them.":       "ジョブを終了します。実行済みの結果は残り、ほかのメッセージはそのままです。新しい計画で実行できます。",
@@ -41,7 +41,7 @@ var jobTexts = texts{
 	"“%s” is no whole number of messages per second.":                                   "「%s」は 1 秒あたりの件数（整数）ではありません。",
 	"The limit is %s now.": "上限を %s に変更しました。", "%d per second": "1 秒あたり %d 件",
 
-	"Numbers": "件数の内訳", "Number": "件数", "Meaning": "意味", "Matched": "対象", "Sent": "送信済み", "Changed": "変更済み", "Passed": "通過", "Not passed": "未通過", "Nobody knows": "確認できず",
+	"Numbers": "件数の内訳", "Number": "件数", "Meaning": "意味", "Matched": "対象", "Sent": "送信済み", "Changed by the job": "変更済み", "Passed": "通過", "Not passed": "未通過", "Nobody knows": "確認できず",
 	"Came back": "戻り", "Failed": "失敗", "Dead": "DEAD", "Waiting": "待機", "Skipped": "スキップ",
 	"Messages in the scope when the job was created. Later arrivals are not touched.": "ジョブの作成時点で対象だったメッセージ。後から届いたものは含みません。",
 	"Exact at any time.": "常に正確な値です。",
