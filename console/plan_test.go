@@ -119,6 +119,18 @@ func TestAFormThatTheAPIRefusesKeepsWhatWasEntered(t *testing.T) {
 	}
 }
 
+func TestWhateverIsNoNumberReachesTheAPIAsItIs(t *testing.T) {
+	t.Parallel()
+	b := open(t, planAPI(planned("retry")))
+	for _, text := range []string{"NaN", "Inf", "ten", "1e999", "01"} {
+		form := url.Values{"kind": {"retry"}, "topic": {"orders.dlq"}, "error": {"e"}, "rate_limit": {text}, "steps": {text}, "max_came_back": {"x" + text}}
+		require.Equal(t, http.StatusSeeOther, b.post("/plans/new", form).Code)
+		require.Contains(t, b.calls[len(b.calls)-1], `"rate_limit":"`+text+`"`)
+		form.Set("max_came_back", text)
+		require.Equal(t, http.StatusSeeOther, b.post("/plans/new", form).Code, text)
+	}
+}
+
 func TestWhoeverSignsInAgainComesBackToTheForm(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil, func(o *Options) { o.SignIn = SignInToken })
