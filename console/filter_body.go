@@ -24,7 +24,8 @@ func (f filters) body() map[string]any {
 	put := func(to map[string]any, name string, value any, isList bool) {
 		if isList {
 			list, _ := to[name].([]any)
-			value = append(list, value)
+			list = append(list, value)
+			value = list
 		}
 		to[name] = value
 	}

@@ -33,7 +33,8 @@ func (v *visit) outcome(j job, selected filters) []sentence {
 	}
 	if !j.IsRetry() {
 		if j.Skipped > 0 {
-			add("warning", v.text("%d messages were skipped, because others changed them meanwhile or the job ended before them.", j.Skipped), restPath(j), again)
+			add("warning", v.text("%d messages were skipped, because others changed them meanwhile or the job ended before them.", j.Skipped),
+				restPath(j), again)
 		}
 		return all
 	}
@@ -48,7 +49,8 @@ func (v *visit) outcome(j job, selected filters) []sentence {
 			selected.with(filter{"status", "DEAD"}).list(string(j.Kind), j.Topic), v.text("Look at the dead ones"))
 	}
 	if j.Skipped > 0 && j.State == client.JobStateCOMPLETED {
-		add("warning", v.text("%d messages were not sent, because an earlier message of their key failed or others changed them.", j.Skipped), restPath(j), again)
+		add("warning", v.text("%d messages were not sent, because an earlier message of their key failed or others changed them.", j.Skipped),
+			restPath(j), again)
 	}
 	if verified := j.Verified; verified != nil {
 		switch waiting := verified.No - verified.CameBack; {

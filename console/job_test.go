@@ -1,6 +1,7 @@
 package console
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -29,9 +30,7 @@ func retryJob(change ...map[string]any) map[string]any {
 		"verified": map[string]any{"yes": 12, "no": 5, "unknown": 3, "came_back": 2, "unknown_reasons": map[string]int{"no_group": 3}, "partial": false},
 	}
 	for _, fields := range change {
-		for name, value := range fields {
-			job[name] = value
-		}
+		maps.Copy(job, fields)
 	}
 	return job
 }
@@ -42,9 +41,7 @@ func changeJob(change ...map[string]any) map[string]any {
 		"estimated_end": nil, "started_at": "2026-02-20T10:30:00Z", "updated_at": "2026-02-20T10:30:10Z", "ended_at": nil, "filters": map[string]any{}, "request_reason": nil, "workflow": nil,
 	}
 	for _, fields := range change {
-		for name, value := range fields {
-			job[name] = value
-		}
+		maps.Copy(job, fields)
 	}
 	return job
 }

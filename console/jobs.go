@@ -71,7 +71,7 @@ func (v *visit) jobs() (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := &jobsPage{Topic: query.Get("topic"), Actor: query.Get("actor"), Chips: v.jobChips(query), Here: jobsPath(query)}
+	page := &jobsPage{Topic: query.Get("topic"), Actor: query.Get("actor"), Chips: v.jobChips(query), Here: jobsPath(query, nil)}
 	for _, one := range answer.Value.Jobs {
 		j, err := jobOf(one)
 		if err != nil {
@@ -89,26 +89,25 @@ func (v *visit) jobs() (*answer, error) {
 		}
 	}
 	if next := answer.Value.Pagination.NextCursor; next != nil {
-		page.Next = jobsPath(query, "cursor", *next)
+		page.Next = jobsPath(query, map[string]string{"cursor": *next})
 	}
 	if query.Get("cursor") != "" {
-		page.First = jobsPath(query, "cursor", "")
+		page.First = jobsPath(query, map[string]string{"cursor": ""})
 	}
 	return show("jobs", v.text("Jobs"), page)
 }
 
 // jobsPath is this list with some parameters set anew; an empty value leaves one out. A notice beside a row is shown once.
-func jobsPath(query url.Values, pairs ...string) string {
+func jobsPath(query url.Values, set map[string]string) string {
 	kept := url.Values{}
 	for name, values := range query {
 		if name != "conflict" {
 			kept[name] = slices.Clone(values)
 		}
 	}
-	for i := 0; i < len(pairs); i += 2 {
-		kept.Del(pairs[i])
-		if pairs[i+1] != "" {
-			kept.Set(pairs[i], pairs[i+1])
+	for name, value := range set {
+		if kept.Del(name); value != "" {
+			kept.Set(name, value)
 		}
 	}
 	for name, values := range kept {
@@ -145,7 +144,7 @@ func (v *visit) jobChips(query url.Values) []chip {
 		case "to":
 			text = v.text("started before %s", shownTime(value))
 		}
-		chips = append(chips, chip{Text: text, Without: jobsPath(query, name, "", "cursor", "")})
+		chips = append(chips, chip{Text: text, Without: jobsPath(query, map[string]string{name: "", "cursor": ""})})
 	}
 	return chips
 }

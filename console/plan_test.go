@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,9 +28,7 @@ func planned(kind string, change ...map[string]any) map[string]any {
 		"ramp": map[string]any{"steps": []int{1, 10}, "wait": "30s", "max_came_back": 0.1},
 	}
 	for _, fields := range change {
-		for name, value := range fields {
-			plan[name] = value
-		}
+		maps.Copy(plan, fields)
 	}
 	return plan
 }

@@ -11,7 +11,7 @@ import (
 // planButton names the number of messages and where they go.
 func (v *visit) planButton(plan client.RetryPlan) string {
 	n := plan.Matched
-	switch plan.Kind {
+	switch string(plan.Kind) {
 	case "revive":
 		return v.text("Revive %d messages of %s", n, plan.Topic)
 	case "dead":
