@@ -43,19 +43,26 @@ func (v *visit) handle(h handler) (a *answer, err error) {
 // signedIn serves a page to those whom the API knows, and sends everybody else to the form first.
 func (c *Console) signedIn(h handler) http.Handler {
 	return c.visited(func(v *visit) (*answer, error) {
-		if err := v.identify(); err != nil {
+		switch err := v.identify(); {
+		case errors.Is(err, errNobody):
+			return v.askToSignIn()
+		case err != nil:
 			return nil, err
 		}
 		return h(v)
 	})
 }
 
+// errNobody is the error of a person who has not signed in.
+var errNobody error = &client.APIError{Status: http.StatusUnauthorized}
+
 // identify finds out who the user is.
 func (v *visit) identify() error {
 	if v.console.options.SignIn != SignInNone && v.session.Token == "" {
-		return &client.APIError{Status: http.StatusUnauthorized}
+		return errNobody
 	}
 	me, err := v.api.GetMe(v.Context(), nil)
+	v.console.saveSession(v)
 	if err != nil {
 		return err
 	}
@@ -163,10 +170,26 @@ func (c *Console) fail(v *visit, err error) {
 	if refused, ok := errors.AsType[*client.APIError](err); ok {
 		status = refused.Status
 	}
-	if status == http.StatusUnauthorized && c.options.SignIn != SignInNone {
-		if v.session.Token != "" {
-			c.endSession(v)
-		}
+	panicked, isPanic := errors.AsType[*panicError](err)
+	if isPanic {
+		status = http.StatusInternalServerError
+		c.options.Logger.Error("panic in a page", zap.String("path", v.URL.Path), zap.String("request_id", v.Header.Get("X-Request-Id")),
+			zap.Any("panic", panicked.value), zap.ByteString("stack", panicked.stack))
+		err = &client.APIError{Status: status, RequestID: v.Header.Get("X-Request-Id"),
+			Message: v.text("The page has a bug. The log of the server says more.")}
+	}
+	isOver := errors.Is(err, client.ErrSignIn)
+	if isOver {
+		status = http.StatusUnauthorized
+	}
+	switch {
+	case status != http.StatusUnauthorized || c.options.SignIn == SignInNone || c.options.SignIn == SignInLink:
+	case isOver && v.Header.Get(regionHeader) != "": // the script reads the page again
+	case isOver && c.cookie(v.Request, againCookie) == "":
+		c.again(v)
+		return
+	default:
+		c.endSession(v)
 		a, _ := v.askToSignIn()
 		c.reply(v, a)
 		return
