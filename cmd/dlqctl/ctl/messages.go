@@ -60,7 +60,8 @@ func (s *session) messagesCommand() *cobra.Command {
 		func(ctx context.Context, c *client.Client, id string, reason *string) ([]byte, error) {
 			return body(c.DeleteMessage(ctx, id, &client.DeleteMessageParams{Reason: reason}))
 		}, storedTopic)
-	return group("messages", "Look at single dead letters, and send or change them", list, get, chain, s.retryOne(), dead, revive, remove, s.unmaskCommand(), s.sendCommand())
+	return group("messages", "Look at single dead letters, and send or change them", list, get, chain,
+		s.retryOne(), dead, revive, remove, s.unmaskCommand(), s.sendCommand())
 }
 
 // topicOf tells the topic of a message, for the question in a production context.
