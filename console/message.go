@@ -40,9 +40,10 @@ type messageData struct {
 	// ChainProblem says why there are no hops.
 	ChainProblem string
 	IsTruncated  bool
-	// MaskedPaths are parts of the message that the API hides from this user.
-	MaskedPaths []string
-	Commands    []command
+	// Hidden are parts of the message that this user does not see. CannotReveal says why the button is off.
+	Hidden       []string
+	CannotReveal string
+	Commands     []command
 	// CanJoin is set if a retry would join the running one, or take over from one that was ended in Temporal.
 	CanJoin bool
 	// CannotRetry and the others say why a button is off; empty if it is on.
@@ -61,7 +62,6 @@ func (v *visit) message() (*answer, error) {
 			return err
 		}
 		d.MessageDetail = &got.Value
-		d.MaskedPaths = maskedPaths(got.Body)
 		return nil
 	}, func(ctx context.Context) error {
 		got, err := v.api.GetMessageChain(ctx, id, nil)
@@ -82,15 +82,6 @@ func (v *visit) message() (*answer, error) {
 	v.describeMessage(d)
 	v.describeChain(d, chain, chainErr, actors)
 	return show("message", v.text("Message %s", d.ID), d)
-}
-
-// maskedPaths reads which parts of a message the API hides.
-func maskedPaths(answer []byte) []string {
-	var hidden struct {
-		Paths []string `json:"masked_paths"`
-	}
-	_ = json.Unmarshal(answer, &hidden) // the client has decoded the same bytes
-	return hidden.Paths
 }
 
 // isBusy tells whether the state will soon be another.

@@ -2,6 +2,8 @@ package console
 
 import (
 	"net/http"
+	"net/url"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -84,6 +86,21 @@ func TestWhatIsNotAllowedIsOffAndSaysWhomToAsk(t *testing.T) {
 	require.NotContains(t, page.text, `action="/messages/`)
 	require.Contains(t, page.text, "An administrator of the manager can give you dlq:message:retry")
 	require.Contains(t, page.text, "An administrator of the manager can give you dlq:message:delete")
+}
+
+func TestHiddenPartsAreNamedAndCanBeRevealed(t *testing.T) {
+	t.Parallel()
+	b := openMessage(t, letter(func(m *client.MessageDetail) { m.MaskedPaths = &[]string{"value.customer.<b>", "error_message"} }))
+	page := b.get("/messages/" + messageID)
+	require.Contains(t, page.text, "value.customer.&lt;b&gt;")
+	require.Contains(t, page.text, "An administrator of the manager can give you dlq:message:unmask")
+	require.Contains(t, b.get("/messages/"+messageID+"/edit").text, "Parts of it are hidden from you.")
+
+	b.api["GET /api/v1/me"] = client.Me{Routes: append(slices.Clone(unrestricted.Routes), client.Me_Routes{Method: "POST", Path: "/api/v1/dlq/messages/:id/unmask"})}
+	b.api["POST /api/v1/dlq/messages/"+messageID+"/unmask"] = letter()
+	require.Contains(t, b.get("/messages/"+messageID).text, `action="/messages/`+messageID+`/unmask"`)
+	require.Equal(t, "/messages/"+messageID, b.post("/messages/"+messageID+"/unmask", url.Values{"reason": {"ticket 7"}}).Header().Get("Location"))
+	require.Equal(t, []string{"POST /api/v1/dlq/messages/" + messageID + `/unmask {"reason":"ticket 7"}`}, b.calls)
 }
 
 func TestADeletedMessageLeadsToItsTopic(t *testing.T) {

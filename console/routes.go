@@ -28,6 +28,7 @@ func (c *Console) routes() http.Handler {
 	page("POST /messages/{id}/retry", (*visit).retryMessage)
 	page("POST /messages/{id}/dead", (*visit).markDead)
 	page("POST /messages/{id}/revive", (*visit).reviveMessage)
+	page("POST /messages/{id}/unmask", (*visit).reveal)
 	page("POST /messages/{id}/delete", (*visit).deleteMessage)
 	page("GET /retries", (*visit).retries)
 
