@@ -5,6 +5,8 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"testing"
@@ -39,6 +41,19 @@ func TestTheDocsPageWorksWithinItsSecurityPolicy(t *testing.T) {
 	document, console := browse(t, "http://"+w.address+"/docs#/messages/listTopics") // opens this operation
 	require.Contains(t, document, "Dead-letter topics and how many messages each has")
 	require.Contains(t, document, "Try it out")
+	require.NotContains(t, console, "Content Security Policy")
+	require.NotContains(t, console, "Uncaught")
+}
+
+func TestTheDocsPageNamesTheServerBelowThePathOfAProxy(t *testing.T) {
+	t.Parallel()
+	_, with := withPages("/console", http.MethodGet, "/api/v1/me")
+	w := start(t, with)
+	proxy := httptest.NewServer(http.StripPrefix("/dlq", httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: w.address})))
+	t.Cleanup(proxy.Close)
+	document, console := browse(t, proxy.URL+"/dlq/docs")
+	require.Contains(t, document, `<option value="/dlq">/dlq</option>`)
+	require.Contains(t, document, `<a href="./console/jobs">Jobs</a>`)
 	require.NotContains(t, console, "Content Security Policy")
 	require.NotContains(t, console, "Uncaught")
 }

@@ -53,6 +53,8 @@ func problemOf(v *visit, status int, err error) problemData {
 		p.Help = v.text("The page “My access” shows what you may do. An administrator of the manager can give you more.")
 	case status == http.StatusTooManyRequests:
 		p.Help = v.text("Wait a moment and try again.")
+	case status == http.StatusNotImplemented:
+		p.Help, p.Again = v.text("This server only serves to try the manager out: its messages end with it."), ""
 	case status >= http.StatusInternalServerError:
 		p.Help = v.text("No message is lost. Try again in a moment; if it stays so, /readyz of the server names the part that is away.")
 	}

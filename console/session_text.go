@@ -14,6 +14,7 @@ var sessionTexts = texts{
 	"You are signed out": "サインアウトしました", "Sign in again": "もう一度サインイン", "Go on to the identity provider": "ID プロバイダーへ進む",
 	"Your session here has ended. The browser goes on to the identity provider, to end the session there too.": "ここでのセッションは終了しました。ID プロバイダーのセッションも終了するため、続けて移動します。",
 	"The identity provider does not answer as it should. The log of the server says more.":                     "ID プロバイダーが正しく応答しません。詳細はサーバーのログにあります。",
+	"This server only serves to try the manager out: its messages end with it.":                                "試用のためのサーバーです。メッセージはサーバーの停止とともに失われます。",
 	"Your sign-in has ended: %s":                             "サインインが終了しました: %s",
 	"The identity provider does not answer as it should: %s": "ID プロバイダーが正しく応答しません: %s",
 	"The page has a bug. The log of the server says more.":   "ページに不具合があります。詳細はサーバーのログにあります。",

@@ -49,6 +49,7 @@ func TestWithoutADatabaseThePagesSayWhatNeedsOne(t *testing.T) {
 	require.Equal(t, http.StatusNotImplemented, status)
 	require.Contains(t, text, "Needs a database")
 	require.Contains(t, text, "set database.host")
+	require.NotContains(t, text, "No message is lost")
 	status, text, _ = visit(http.MethodGet, health.URL()+"/me", nil)
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, text, "anonymous")
