@@ -182,8 +182,9 @@ func (c *Console) fail(v *visit, err error) {
 	if isOver {
 		status = http.StatusUnauthorized
 	}
+	canSignIn := c.options.SignIn != SignInNone && (c.options.SignIn != SignInLink || v.session.Token == "") // a link signs in once
 	switch {
-	case status != http.StatusUnauthorized || c.options.SignIn == SignInNone || c.options.SignIn == SignInLink:
+	case status != http.StatusUnauthorized || !canSignIn:
 	case isOver && v.Header.Get(regionHeader) != "": // the script reads the page again
 	case isOver && c.cookie(v.Request, againCookie) == "":
 		c.again(v)
