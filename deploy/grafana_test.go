@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"dlqmanager/console"
 )
 
 // dashboard has the fields of Grafana's model that the dashboards use. Others are refused.
@@ -30,7 +32,7 @@ type dashboard struct {
 			Name, Type, Label, AllValue string
 			Query                       any
 			Datasource                  *datasource
-			Refresh, Sort               int
+			Refresh, Sort, Hide         int
 			IncludeAll, Multi           bool
 		}
 	}
@@ -42,8 +44,12 @@ type dashboard struct {
 		FieldConfig              struct {
 			Defaults struct {
 				Unit, NoValue string
-				Min           *float64
-				Thresholds    *struct {
+				Links         []struct {
+					Title, URL  string
+					TargetBlank bool
+				}
+				Min        *float64
+				Thresholds *struct {
 					Mode  string
 					Steps []struct {
 						Value *float64
@@ -102,6 +108,24 @@ func TestDashboardsAreLaidOutAndExplained(t *testing.T) {
 					require.Empty(t, taken[[2]int{x, y}], "%s: panel %q", file, p.Title)
 					taken[[2]int{x, y}] = p.Title
 				}
+			}
+		}
+	}
+}
+
+func TestDashboardsLinkToPagesOfTheConsole(t *testing.T) {
+	t.Parallel()
+	root := regexp.MustCompile(`^\$\{console:raw\}/([a-z]*)`)
+	for file, d := range dashboards(t) {
+		variable := d.Templating.List[len(d.Templating.List)-1]
+		require.Equal(t, "console", variable.Name, file)
+		require.Equal(t, map[string]any{"query": "label_values(dlq_console_info, url)", "refId": "console"}, variable.Query, file)
+		require.Equal(t, "${console:raw}/", d.Links[len(d.Links)-1].URL, file)
+		for _, p := range d.Panels {
+			for _, link := range p.FieldConfig.Defaults.Links {
+				page := root.FindStringSubmatch(link.URL)
+				require.NotNil(t, page, "%s: panel %q", file, p.Title)
+				require.Contains(t, console.Roots, page[1], "%s: panel %q", file, p.Title)
 			}
 		}
 	}

@@ -32,6 +32,15 @@ func NewRegistry(name, version string) *prometheus.Registry {
 	return registry
 }
 
+// NameConsole adds dlq_console_info, by which dashboards find the address of the console.
+func NameConsole(registry *prometheus.Registry, address string) {
+	console := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "dlq_console_info", Help: "The address of the console in the label url, if `server.public_url` is set; always 1.", ConstLabels: prometheus.Labels{"url": address},
+	})
+	console.Set(1)
+	registry.MustRegister(console)
+}
+
 // revision is the commit that the program was built from, or empty.
 func revision() string {
 	info, ok := debug.ReadBuildInfo()

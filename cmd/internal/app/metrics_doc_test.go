@@ -77,7 +77,7 @@ func assembled(t *testing.T, name string) *parts {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Database.Host, cfg.Kafka.Brokers, cfg.SchemaRegistry.URL = "127.0.0.1", []string{"127.0.0.1:1"}, []string{"http://127.0.0.1:1"}
-	cfg.Kafka.ArchiveTopic = "{topic}.archive"
+	cfg.Kafka.ArchiveTopic, cfg.Server.PublicURL = "{topic}.archive", "https://dlq.test"
 	p, err := assemble(cfg, name, io.Discard)
 	require.NoError(t, err)
 	t.Cleanup(p.close)

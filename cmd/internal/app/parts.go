@@ -70,6 +70,9 @@ func assemble(cfg *config.Config, name string, out io.Writer) (_ *parts, err err
 	}
 	p.log = p.log.With(zap.String("process", name))
 	p.registry = telemetry.NewRegistry(cfg.App.Name, version(cfg))
+	if address := cfg.ConsoleURL(); address != "" {
+		telemetry.NameConsole(p.registry, address)
+	}
 	p.registry.MustRegister(telemetry.NewCertificateCollector(p.certificates(), p.log))
 	if p.topics, err = dlq.NewTopics(cfg.Kafka.DLQTopicPattern, cfg.Kafka.OriginTopics); err != nil {
 		return nil, err
