@@ -2,6 +2,8 @@ package console
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -26,6 +28,8 @@ type archiveData struct {
 	Messages []client.ListedMessage
 	Total    int64
 	IsExact  bool
+	// Refused is why the API does not take the filters; then there is no list.
+	Refused string
 	// Searched is how many messages were looked at, if more of them are left.
 	Searched    int64
 	First, Next string
@@ -33,8 +37,8 @@ type archiveData struct {
 	RestoreAll string
 }
 
-// usedFilter is a filter in use, with the page without the filter.
-type usedFilter struct{ Name, Value, Without string }
+// usedFilter is a filter in use, with the page without the filter. Text says it in words; empty: its name and its value do.
+type usedFilter struct{ Name, Value, Without, Text string }
 
 // archiveFields are the filters that the form has a field for. The API's other filters are added by their names.
 var archiveFields = []string{
@@ -68,7 +72,8 @@ func (v *visit) archive() (*answer, error) {
 		d.Fields[name] = fieldTime(d.Fields[name])
 	}
 	d.Used = usedFilters("/archive", asked)
-	for _, used := range d.Used {
+	for i, used := range d.Used {
+		d.Used[i].Text = filter{used.Name, used.Value}.words(v.language)
 		isField := slices.Contains(archiveFields, used.Name)
 		if !isField {
 			d.Kept = append(d.Kept, used)
@@ -92,8 +97,8 @@ func (v *visit) findArchived(ctx context.Context, asked url.Values, d *archiveDa
 		}
 	}
 	found, err := v.api.ListArchivedMessages(ctx, &client.ListArchivedMessagesParams{Topic: d.Topic}, filters...)
-	if err != nil {
-		return err
+	if d.Refused = v.refusedFilters(err); err != nil {
+		return unless(d.Refused, err)
 	}
 	d.Messages = slices.Clone(found.Value.Messages)
 	if d.Messages == nil {
@@ -104,8 +109,24 @@ func (v *visit) findArchived(ctx context.Context, asked url.Values, d *archiveDa
 	if s := page.Searched; s != nil && !s.Complete {
 		d.Searched, d.IsExact = s.Messages, false
 	}
-	d.First, d.Next = cursorPages("/archive", asked, page.NextCursor)
+	d.First, d.Next = v.cursorPages("/archive", asked, page.NextCursor)
 	return nil
+}
+
+// refusedFilters is why the API does not take the filters of a list; empty for other errors. The form shows it.
+func (v *visit) refusedFilters(err error) string {
+	if refused, ok := errors.AsType[*client.APIError](err); ok && refused.Status == http.StatusBadRequest {
+		return v.explain(err)
+	}
+	return ""
+}
+
+// unless returns the error, but nil if the page says it.
+func unless(said string, err error) error {
+	if said != "" {
+		return nil
+	}
+	return err
 }
 
 // restore brings one archived message back, and leads to the new message.
@@ -172,7 +193,7 @@ func usedFilters(path string, asked url.Values) []usedFilter {
 		for _, value := range values {
 			rest := without(asked, "cursor")
 			rest[name] = slices.DeleteFunc(slices.Clone(values), func(other string) bool { return other == value })
-			chips = append(chips, usedFilter{name, value, pageOf(path, rest)})
+			chips = append(chips, usedFilter{Name: name, Value: value, Without: pageOf(path, rest)})
 		}
 	}
 	slices.SortFunc(chips, func(a, b usedFilter) int { return strings.Compare(a.Name+"="+a.Value, b.Name+"="+b.Value) })
@@ -180,7 +201,8 @@ func usedFilters(path string, asked url.Values) []usedFilter {
 }
 
 // cursorPages are the addresses of the first page, unless it is shown, and of the next one, if there is one.
-func cursorPages(path string, asked url.Values, next *string) (first, after string) {
+func (v *visit) cursorPages(path string, asked url.Values, next *string) (first, after string) {
+	path = v.console.options.Base + path
 	if asked.Get("cursor") != "" {
 		first = pageOf(path, without(asked, "cursor"))
 	}

@@ -151,3 +151,28 @@ func TestTheArchiveRunsOnDemand(t *testing.T) {
 	require.Equal(t, []string{`POST /api/v1/archive/runs {"reason":"disk"}`}, b.calls)
 	require.Contains(t, b.get("/archive").text, "The archive runs now")
 }
+
+func TestFiltersThatTheAPIRefusesStayInTheForm(t *testing.T) {
+	t.Parallel()
+	bad := apiError{http.StatusBadRequest, "SYS_DLQ_VALIDATION", "created_from is no time"}
+	b := open(t, map[string]any{"GET /api/v1/dlq": noTopics["GET /api/v1/dlq"], "GET /api/v1/archive/messages": bad, "GET /api/v1/audit": bad})
+	for _, path := range []string{"/archive?class=Timeout&topic=orders.dlq", "/audit?topic=orders.dlq"} {
+		shown := b.get(path)
+		require.Equal(t, http.StatusOK, shown.Code, path)
+		require.Contains(t, shown.text, "created_from is no time", path)
+		require.Contains(t, shown.text, `value="orders.dlq"`, path)
+		require.NotContains(t, shown.text, "matches.", path)
+	}
+}
+
+func TestTheLinksOfAListStayBelowTheBase(t *testing.T) {
+	t.Parallel()
+	next := "AAA"
+	b := open(t, map[string]any{"GET /api/v1/dlq": noTopics["GET /api/v1/dlq"], "GET /api/v1/archive/messages": archivePage(&next)},
+		func(o *Options) { o.Base = "/dlq" })
+	shown := b.get("/archive?cursor=BBB&topic=orders.dlq").text
+	require.Contains(t, shown, `href="/dlq/archive?cursor=AAA&amp;topic=orders.dlq"`)
+	require.Contains(t, shown, `href="/dlq/archive?topic=orders.dlq"`)
+	require.Contains(t, shown, `href="/dlq/plans/new?kind=restore&amp;topic=orders.dlq"`)
+	require.NotContains(t, shown, `href="/archive`)
+}

@@ -18,6 +18,8 @@ type auditData struct {
 	Actions     []action
 	Outcomes    []outcome
 	First, Next string
+	// Refused is why the API does not take the filters; then there is no list.
+	Refused string
 }
 
 // operationRow is a row of the audit as the page shows it.
@@ -54,21 +56,25 @@ func (v *visit) audit() (*answer, error) {
 		filters = append(filters, client.Query(name, values...))
 	}
 	found, err := v.api.ListOperations(v.Context(), nil, filters...)
-	if err != nil {
+	refused := v.refusedFilters(err)
+	if err != nil && refused == "" {
 		return nil, err
 	}
-	d := auditData{Fields: map[string]string{}, Used: usedFilters("/audit", asked), Actions: v.actions(), Outcomes: v.outcomes()}
+	if found == nil {
+		found = &client.Answer[client.OperationList]{}
+	}
+	d := auditData{Refused: refused, Fields: map[string]string{}, Used: usedFilters("/audit", asked), Actions: v.actions(), Outcomes: v.outcomes()}
 	for _, name := range []string{"subject", "action", "topic", "target_id", "outcome", "from", "to"} {
 		d.Fields[name] = asked.Get(name)
 	}
 	if topic := d.Fields["topic"]; topic != "" { // a filter like the others here
-		d.Used = append(d.Used, usedFilter{"topic", topic, pageOf("/audit", without(asked, "topic", "cursor"))})
+		d.Used = append(d.Used, usedFilter{Name: "topic", Value: topic, Without: pageOf("/audit", without(asked, "topic", "cursor"))})
 	}
 	d.Fields["from"], d.Fields["to"] = fieldTime(d.Fields["from"]), fieldTime(d.Fields["to"])
 	for _, operation := range found.Value.Operations {
 		d.Operations = append(d.Operations, v.operationRow(operation, d.Actions, d.Outcomes, asked))
 	}
-	d.First, d.Next = cursorPages("/audit", asked, found.Value.Pagination.NextCursor)
+	d.First, d.Next = v.cursorPages("/audit", asked, found.Value.Pagination.NextCursor)
 	return show("audit", v.text("Audit"), d)
 }
 
