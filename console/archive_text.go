@@ -108,6 +108,7 @@ var archiveTexts = texts{
 	"Hand in messages":                  "メッセージの登録",
 	"Export messages":                   "メッセージのエクスポート",
 	"Read messages":                     "メッセージの参照",
+	"See hidden parts of a message":     "メッセージの隠された部分の表示",
 	"Start a job":                       "ジョブの開始",
 	"Steer a job":                       "ジョブの操作",
 	"Read jobs":                         "ジョブの参照",

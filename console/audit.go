@@ -137,6 +137,7 @@ func (v *visit) actions() []action {
 		{"dlq:message:create", v.text("Hand in messages")},
 		{"dlq:message:export", v.text("Export messages")},
 		{"dlq:message:read", v.text("Read messages")},
+		{"dlq:message:unmask", v.text("See hidden parts of a message")},
 		{"dlq:job:create", v.text("Start a job")},
 		{"dlq:job:control", v.text("Steer a job")},
 		{"dlq:job:read", v.text("Read jobs")},
