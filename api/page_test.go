@@ -16,7 +16,9 @@ func TestAnswersNameTheirPageOfTheConsole(t *testing.T) {
 	t.Parallel()
 	w := start(t, withConsole)
 	id := w.addDead(1)[0].String()
-	page := func(path string) string { return "<https://dlq.test/console" + path + `>; rel="alternate"; type="text/html"` }
+	page := func(path string) string {
+		return "<https://dlq.test/console" + path + `>; rel="alternate"; type="text/html"`
+	}
 	message := w.call(http.MethodGet, "/api/v1/dlq/messages/"+id)
 	require.Equal(t, page("/messages/"+id), message.header.Get("Link"))
 	same := w.call(http.MethodGet, "/api/v1/dlq/messages/"+id, "If-None-Match: "+message.header.Get("ETag"))

@@ -172,7 +172,7 @@ func TestBadValuesAreRefusedByTheirKeys(t *testing.T) {
 		"config.kafka.sasl.password=x": "/config/kafka/sasl/password", "config.temporal.api_key=x": "/config/temporal/api_key",
 		"config.schema_registry.password=x": "/config/schema_registry/password", "config.schema_registry.token=x": "/config/schema_registry/token",
 		"config.masking.secret=x": "/config/masking/secret",
-		"kafka.brokers={kafka}": "brokers", "secretFiles.database\\.password.secret=x": "database.password",
+		"kafka.brokers={kafka}":   "brokers", "secretFiles.database\\.password.secret=x": "database.password",
 		"podDisruptionBudget.maxUnavailable=0": "maxUnavailable", "config.database.host=": "config.database.host is required",
 		"config.temporal.address=": "config.temporal.address is required", "config.auth.mode=": "config.auth.mode is required",
 		"kafka.brokers=null": "kafka.brokers is required", "fullnameOverride=DLQ": "fullnameOverride", "fullnameOverride=7a": "fullnameOverride", "nameOverride=DLQ": "nameOverride",
