@@ -23,7 +23,7 @@ func (c *Console) cookieName(name string) string {
 
 // setCookie sets a cookie for maxAge seconds: 0 is until the browser closes, -1 removes it.
 func (c *Console) setCookie(w http.ResponseWriter, name, value string, maxAge int) {
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure wherever browsers use HTTPS
 		Name: c.cookieName(name), Value: value, Path: c.cookiePath(), MaxAge: maxAge,
 		HttpOnly: true, Secure: c.options.Secure, SameSite: http.SameSiteLaxMode,
 	})
@@ -67,12 +67,14 @@ func (c *Console) setLongCookie(w http.ResponseWriter, r *http.Request, name, va
 }
 
 func (c *Console) longCookie(r *http.Request, name string) string {
-	number, value, _ := strings.Cut(c.cookie(r, name), ".")
+	number, first, _ := strings.Cut(c.cookie(r, name), ".")
 	pieces, _ := strconv.Atoi(number)
+	var value strings.Builder
+	value.WriteString(first)
 	for i := 1; i < min(pieces, maxPieces); i++ {
-		value += c.cookie(r, pieceName(name, i))
+		value.WriteString(c.cookie(r, pieceName(name, i)))
 	}
-	return value
+	return value.String()
 }
 
 func pieceName(name string, i int) string {

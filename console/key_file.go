@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -79,7 +80,7 @@ func parseKeys(text string) ([]Key, error) {
 		keys = append(keys, Key(content))
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("there is no key: `openssl rand -base64 32` prints one")
+		return nil, errors.New("there is no key: `openssl rand -base64 32` prints one")
 	}
 	return keys, nil
 }

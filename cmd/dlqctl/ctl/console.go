@@ -6,8 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"strconv"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"dlqmanager/client"
 	"dlqmanager/console"
@@ -73,7 +72,7 @@ func (s *session) serveConsole(ctx context.Context, listener net.Listener, c *cl
 	}
 	address := listener.Addr().String()
 	server := &http.Server{
-		Handler: onlyHost(address, outliving(http.StripPrefix(base, pages))), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0),
+		Handler: onlyHost(address, outliving(http.StripPrefix(base, pages))), ReadHeaderTimeout: 10 * time.Second, ErrorLog: zap.NewStdLog(zap.NewNop()),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
