@@ -107,7 +107,7 @@ func TestTheRootCauseStandsBeforeItsWrappersWithOwnFramesOpen(t *testing.T) {
 	require.Len(t, faults, 2)
 	require.Equal(t, "b.Root: inner\nsecond line", faults[0].Head)
 	require.Equal(t, []frames{
-		{false, []string{"\tat org.springframework.B.call(B.java:2)"}}, {true, []string{"\tat shop.C.pay(C.java:3)"}}, {false, []string{"\t... 14 more"}},
+		{false, []string{"at org.springframework.B.call(B.java:2)"}}, {true, []string{"at shop.C.pay(C.java:3)"}}, {false, []string{"... 14 more"}},
 	}, faults[0].Frames)
 	require.Equal(t, "a.Outer: outer", faults[1].Head)
 	require.False(t, faults[1].Frames[1].IsOwn)

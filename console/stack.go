@@ -83,6 +83,7 @@ func (f *fault) name(line string) {
 }
 
 func (f *fault) add(line string, isOwn bool) {
+	line = strings.TrimPrefix(line, "\t") // the narrow pages have no room for it
 	if n := len(f.Frames); n > 0 && f.Frames[n-1].IsOwn == isOwn {
 		f.Frames[n-1].Lines = append(f.Frames[n-1].Lines, line)
 		return
