@@ -155,10 +155,12 @@ func (v *visit) actions() []action {
 func (v *visit) outcomes() []outcome {
 	return []outcome{
 		{client.OperationOutcomeDone, "yes", v.text("Done"), v.text("The change was made. At the end of a job or an export, all of it is done.")},
-		{client.OperationOutcomeAccepted, "waiting", v.text("Accepted"), v.text("A workflow makes the change, or the export has begun. Another row tells the end.")},
+		{client.OperationOutcomeAccepted, "waiting", v.text("Accepted"),
+			v.text("A workflow makes the change, or the export has begun. Another row tells the end.")},
 		{client.OperationOutcomeRefused, "no", v.text("Refused"), v.text("It was not allowed, or not possible. Nothing was changed.")},
 		{client.OperationOutcomeFailed, "FAILED", v.text("Failed"), v.text("An error prevented it, or ended the job or the export.")},
 		{client.OperationOutcomeCancelled, "CANCELLED", v.text("Cancelled"), v.text("Somebody cancelled the job, or the reader of the export has gone.")},
-		{client.OperationOutcomeUnknown, "warning", v.text("Not known"), v.text("An error hides whether a workflow makes the change. The message or the job shows it.")},
+		{client.OperationOutcomeUnknown, "warning", v.text("Not known"),
+			v.text("An error hides whether a workflow makes the change. The message or the job shows it.")},
 	}
 }

@@ -35,7 +35,8 @@ func NewRegistry(name, version string) *prometheus.Registry {
 // NameConsole adds dlq_console_info, by which dashboards find the address of the console.
 func NameConsole(registry *prometheus.Registry, address string) {
 	console := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "dlq_console_info", Help: "The address of the console in the label url, if `server.public_url` is set; always 1.", ConstLabels: prometheus.Labels{"url": address},
+		Name: "dlq_console_info", Help: "The address of the console in the label url, if `server.public_url` is set; always 1.",
+		ConstLabels: prometheus.Labels{"url": address},
 	})
 	console.Set(1)
 	registry.MustRegister(console)
