@@ -41,7 +41,7 @@ func readHeaders(id dlq.ID, b []byte) ([]dlq.Header, error) {
 
 var errHeaders = errors.New("stored headers are damaged")
 
-// decodeHeaders is the inverse of encodeHeaders: nil for no headers.
+// decodeHeaders is the inverse of encodeHeaders: nil for no headers. The values share the memory of b.
 func decodeHeaders(b []byte) ([]dlq.Header, error) {
 	if len(b) == 0 {
 		return nil, nil
@@ -90,5 +90,5 @@ func readBytes(b []byte) (value, rest []byte, err error) {
 	if length < 0 || length > int64(len(b)) {
 		return nil, nil, fmt.Errorf("%w: a length of %d in %d bytes", errHeaders, length, len(b))
 	}
-	return append([]byte{}, b[:length]...), b[length:], nil
+	return b[:length:length], b[length:], nil
 }

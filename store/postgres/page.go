@@ -108,10 +108,7 @@ type step struct {
 	listing dlq.Listing
 	// queueOf has the queue of each candidate; nil if they follow the cursor.
 	queueOf map[dlq.ID]int64
-	failed  []dlq.ID // an earlier message of their key has failed
 	plan    dlq.Plan
-	counts  map[dlq.ID]int          // retry counts of the claimed messages
-	records map[dlq.ID]dlq.Envelope // only what recordsSQL reads
 	result  stepResult
 }
 
@@ -177,7 +174,8 @@ func (s *Store) step(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOut
 // inOrder sorts outcomes by id, so that two steps that end the same page do not deadlock. When a message has several
 // outcomes, the first one counts.
 func inOrder(outcomes []dlq.PageOutcome) []dlq.PageOutcome {
-	sorted := slices.SortedStableFunc(slices.Values(outcomes), func(a, b dlq.PageOutcome) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	sorted := slices.Clone(outcomes)
+	slices.SortStableFunc(sorted, func(a, b dlq.PageOutcome) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	return slices.CompactFunc(sorted, func(a, b dlq.PageOutcome) bool { return a.ID == b.ID })
 }
 
@@ -222,6 +220,9 @@ func (t *step) send(ctx context.Context, queue func(*pgx.Batch)) error {
 	if batch.Len() == 0 {
 		return nil
 	}
+	if err := ofPages.number(batch); err != nil {
+		return err
+	}
 	return t.conn.SendBatch(ctx, batch).Close()
 }
 
@@ -255,29 +256,57 @@ func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (cl
 		claim.Bytes += owned[i].Size
 	}
 	args := t.with(candidateArgs(owned))
-	var failed []dlq.ID
-	records := map[dlq.ID]dlq.Envelope{}
+	page, byID := envelopesOf(owned)
+	for i := range page {
+		page[i].RetryCount = counts[page[i].ID]
+	}
 	err = s.batch(ctx, "read claimed page", func(batch *pgx.Batch) {
 		batch.Queue(lanePlanSQL)
-		queueQuery(batch, &failed, scanID, failedKeysSQL, args)
+		queueBlocked(batch, args, byID)
 		if claim.Bytes <= bytes {
-			batch.Queue(recordsSQL, args).Query(func(rows pgx.Rows) error { return scanRecords(rows, records) })
+			queueRecords(batch, args, byID)
 		}
 	})
-	isFailed := setOf(failed)
-	for i := range owned {
-		m := &owned[i]
-		if _, isRead := records[m.ID]; !isRead && claim.Bytes <= bytes {
-			continue // deleted meanwhile
-		}
-		claim.Page = append(claim.Page, claimed(m, counts[m.ID], records, isFailed[m.ID]))
+	if claim.Bytes <= bytes {
+		page = slices.DeleteFunc(page, func(e dlq.PageEnvelope) bool { return byID[e.ID] != nil }) // deleted meanwhile
 	}
+	claim.Page = page
 	return claim, err
 }
 
-// claimed is a message of a page.
-func claimed(m *dlq.Candidate, count int, records map[dlq.ID]dlq.Envelope, isFailed bool) dlq.PageEnvelope {
-	e := records[m.ID]
-	e.ID, e.Seq, e.OriginalTopic, e.RetryCount = m.ID, m.Seq, m.OriginalTopic, count
-	return dlq.PageEnvelope{Blocked: isFailed, Envelope: e}
+// envelopesOf makes a page of messages, whose records are not read yet.
+func envelopesOf(messages []dlq.Candidate) (page []dlq.PageEnvelope, byID map[dlq.ID]*dlq.PageEnvelope) {
+	page, byID = make([]dlq.PageEnvelope, len(messages)), make(map[dlq.ID]*dlq.PageEnvelope, len(messages))
+	for i := range messages {
+		m := &messages[i]
+		page[i].ID, page[i].Seq, page[i].OriginalTopic = m.ID, m.Seq, m.OriginalTopic
+		byID[m.ID] = &page[i]
+	}
+	return page, byID
+}
+
+// queueBlocked marks the messages of which an earlier message of the key has failed.
+func queueBlocked(batch *pgx.Batch, args pgx.NamedArgs, byID map[dlq.ID]*dlq.PageEnvelope) {
+	batch.Queue(failedKeysSQL, args).Query(func(rows pgx.Rows) error {
+		var id dlq.ID
+		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id)}, func() error { byID[id].Blocked = true; return nil })
+		return err
+	})
+}
+
+// queueRecords reads the records of messages, and removes from byID the messages that it finds.
+func queueRecords(batch *pgx.Batch, args pgx.NamedArgs, byID map[dlq.ID]*dlq.PageEnvelope) {
+	batch.Queue(recordsSQL, args).Query(func(rows pgx.Rows) error {
+		var id dlq.ID
+		var r dlq.Record
+		var headers []byte
+		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &r.Key, &r.Value, &headers, instant{&r.Timestamp}}, func() error {
+			e := byID[id]
+			e.Record = r
+			e.Record.Headers, e.Unreadable = readHeaders(id, headers)
+			delete(byID, id)
+			return nil
+		})
+		return err
+	})
 }

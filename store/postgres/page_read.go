@@ -98,13 +98,14 @@ func (t *step) queueEnds(batch *pgx.Batch) {
 	if len(t.outcomes) == 0 {
 		return
 	}
+	all := make([]dlq.EndedClaim, 0, len(t.outcomes))
 	batch.Queue(endPageSQL, endArgs(t.lane.Owner, t.outcomes)).Query(func(rows pgx.Rows) error {
 		var m dlq.EndedClaim
 		var isUnnamed bool
 		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&m.ID), &m.Seq, &m.KeyHash, &m.OriginalTopic, (*string)(&m.Status), &isUnnamed}, func() error {
-			ended := m
-			t.target(&ended.Candidate)
-			t.ended[m.ID] = &ended
+			t.target(&m.Candidate)
+			all = append(all, m)
+			t.ended[m.ID] = &all[len(all)-1]
 			if isUnnamed {
 				t.unnamed = append(t.unnamed, m.ID)
 			}

@@ -49,10 +49,7 @@ func (t *step) keepOwned(ctx context.Context) error {
 // write changes what was decided, and commits. It also reads the records of the claimed messages, unless they are
 // larger than a page.
 func (t *step) write(ctx context.Context) error {
-	c := &t.result.claim
-	c.Bytes = t.plan.Bytes()
-	t.counts = make(map[dlq.ID]int, len(t.plan.Claim))
-	t.records = make(map[dlq.ID]dlq.Envelope, len(t.plan.Claim))
+	t.result.claim.Bytes = t.plan.Bytes()
 	err := t.send(ctx, func(batch *pgx.Batch) {
 		t.queueSettled(batch)
 		if len(t.plan.Claim) > 0 {
@@ -71,47 +68,29 @@ func (t *step) write(ctx context.Context) error {
 		}
 		batch.Queue(`COMMIT`)
 	})
-	if err != nil || len(t.plan.Claim) == 0 {
-		return err
+	if err != nil {
+		t.result.claim.Page = nil
 	}
-	isFailed := setOf(t.failed)
-	c.Page = make([]dlq.PageEnvelope, len(t.plan.Claim))
-	for i := range t.plan.Claim {
-		m := &t.plan.Claim[i]
-		c.Page[i] = claimed(m, t.counts[m.ID], t.records, isFailed[m.ID])
-	}
-	return nil
+	return err
 }
 
 func (t *step) queueClaims(batch *pgx.Batch) {
 	args := t.with(candidateArgs(t.plan.Claim))
 	t.page = append(t.page, column(t.plan.Claim, func(m *dlq.Candidate) [16]byte { return m.ID })...)
+	page, byID := envelopesOf(t.plan.Claim)
+	t.result.claim.Page = page
 	batch.Queue(claimListedSQL, args).Query(func(rows pgx.Rows) error {
-		var id [16]byte
+		var id dlq.ID
 		var count int
-		_, err := pgx.ForEachRow(rows, []any{&id, &count}, func() error { t.counts[id] = count; return nil })
+		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &count}, func() error { byID[id].RetryCount = count; return nil })
 		return err
 	})
 	if t.row.counts.Failed+t.row.counts.Dead > 0 {
-		queueQuery(batch, &t.failed, scanID, failedKeysSQL, args)
+		queueBlocked(batch, args, byID)
 	}
 	if t.plan.Bytes() <= dlq.PageBytes {
-		batch.Queue(recordsSQL, args).Query(func(rows pgx.Rows) error { return scanRecords(rows, t.records) })
+		queueRecords(batch, args, byID)
 	}
-}
-
-func scanRecords(rows pgx.Rows, records map[dlq.ID]dlq.Envelope) error {
-	defer rows.Close()
-	for rows.Next() {
-		var e dlq.Envelope
-		var headers []byte
-		if err := rows.Scan((*[16]byte)(&e.ID), &e.Record.Key, &e.Record.Value, &headers, instant{&e.Record.Timestamp}); err != nil {
-			return err
-		}
-		e.Record.Headers, e.Unreadable = readHeaders(e.ID, headers)
-		records[e.ID] = e
-	}
-	return rows.Err()
 }
 
 // queueSettled writes what follows from outcomes, once.
