@@ -108,7 +108,7 @@ func (s *Store) keepLate(ctx context.Context, lane *dlq.Lane, outcomes []dlq.Pag
 
 // lateArgs are the parameters of keepLateSQL and lockJobSQL.
 func lateArgs(lane *dlq.Lane, delivered []dlq.PageOutcome) pgx.NamedArgs {
-	args := endArgs(lane.Owner, delivered)
+	args := acknowledgedArgs(lane.Owner, delivered)
 	maps.Copy(args, pgx.NamedArgs{"id": uuid(lane.Job), "job": uuid(lane.Job), "lane": lane.Number, "epoch": lane.Epoch})
 	return args
 }

@@ -45,7 +45,7 @@ func (t *step) begin(ctx context.Context) error {
 		err = fmt.Errorf("lane %d of bulk retry %s: %w", t.lane.Number, t.lane.Job, dlq.ErrFenced)
 	}
 	if err == nil && len(t.unnamed) > 0 {
-		args := endArgs(t.lane.Owner, t.outcomes)
+		args := acknowledgedArgs(t.lane.Owner, t.outcomes)
 		args["unnamed"] = t.unnamed
 		err = t.send(ctx, func(batch *pgx.Batch) {
 			batch.Queue(noteTargetsSQL, args)
@@ -117,21 +117,51 @@ func (t *step) queueEnds(batch *pgx.Batch) {
 
 // endArgs are the parameters of endPageSQL.
 func endArgs(owner dlq.Owner, outcomes []dlq.PageOutcome) pgx.NamedArgs {
-	n := len(outcomes)
-	ids, claims, deltas := make([][16]byte, n), make([]int, n), make([]int, n)
-	left, none, leftResolutions, noneResolutions := make([]string, n), make([]string, n), make([]*string, n), make([]*string, n)
-	partitions, offsets, topics, topicIDs := make([]*int32, n), make([]*int64, n), make([]*string, n), make([]*[16]byte, n)
+	var results []dlq.Result
+	var targets []dlq.Acknowledgement // without their positions
+	ofResults, ofTargets := make([]int, len(outcomes)), make([]int, len(outcomes))
 	for i := range outcomes {
 		o := &outcomes[i]
-		end := finalStatusesOf(o.Result)
-		ids[i], claims[i], deltas[i] = o.ID, o.RetryCount, end.countDelta
-		left[i], none[i], leftResolutions[i], noneResolutions[i] = end.retriesLeft, end.noneLeft, end.retriesLeftResolution, end.noneLeftResolution
-		partitions[i], offsets[i] = o.Acknowledgement.Columns()
-		topic, topicID := o.Acknowledgement.Target()
+		ofResults[i] = numberOf(&results, o.Result)
+		if topic, _ := o.Acknowledgement.Target(); topic != nil {
+			ofTargets[i] = numberOf(&targets, dlq.Acknowledgement{Topic: *topic, TopicID: o.Acknowledgement.TopicID})
+		}
+	}
+	ends := column(results, func(r *dlq.Result) finalStatuses { return finalStatusesOf(*r) })
+	args := acknowledgedArgs(owner, outcomes)
+	maps.Copy(args, pgx.NamedArgs{"results": ofResults, "targets": ofTargets,
+		"left_statuses":    column(ends, func(e *finalStatuses) string { return e.retriesLeft }),
+		"none_statuses":    column(ends, func(e *finalStatuses) string { return e.noneLeft }),
+		"left_resolutions": column(ends, func(e *finalStatuses) *string { return e.retriesLeftResolution }),
+		"none_resolutions": column(ends, func(e *finalStatuses) *string { return e.noneLeftResolution }),
+		"deltas":           column(ends, func(e *finalStatuses) int { return e.countDelta }),
+		"topics":           column(targets, func(a *dlq.Acknowledgement) string { return a.Topic }),
+		"topic_ids":        column(targets, func(a *dlq.Acknowledgement) *[16]byte { return nilIf([16]byte(a.TopicID), a.TopicID.IsZero()) })})
+	return args
+}
+
+// numberOf is the place of a value in a list from 1. A new value is appended.
+func numberOf[T comparable](list *[]T, value T) int {
+	i := slices.Index(*list, value)
+	if i < 0 {
+		i = len(*list)
+		*list = append(*list, value)
+	}
+	return i + 1
+}
+
+// acknowledgedArgs say which claims have ended, and where the targets have their messages.
+func acknowledgedArgs(owner dlq.Owner, outcomes []dlq.PageOutcome) pgx.NamedArgs {
+	n := len(outcomes)
+	partitions, offsets, topics, topicIDs := make([]*int32, n), make([]*int64, n), make([]*string, n), make([]*[16]byte, n)
+	for i := range outcomes {
+		partitions[i], offsets[i] = outcomes[i].Acknowledgement.Columns()
+		topic, topicID := outcomes[i].Acknowledgement.Target()
 		topics[i], topicIDs[i] = topic, (*[16]byte)(topicID)
 	}
-	return pgx.NamedArgs{"workflow_id": owner.WorkflowID, "token": owner.Token, "ids": ids, "claims": claims, "deltas": deltas,
-		"left_statuses": left, "none_statuses": none, "left_resolutions": leftResolutions, "none_resolutions": noneResolutions,
+	return pgx.NamedArgs{"workflow_id": owner.WorkflowID, "token": owner.Token,
+		"ids":               column(outcomes, func(o *dlq.PageOutcome) [16]byte { return o.ID }),
+		"claims":            column(outcomes, func(o *dlq.PageOutcome) int { return o.RetryCount }),
 		"target_partitions": partitions, "target_offsets": offsets, "target_topics": topics, "target_topic_ids": topicIDs}
 }
 
