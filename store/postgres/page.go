@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"dlqmanager/dlq"
@@ -108,6 +109,7 @@ type step struct {
 	listing dlq.Listing
 	// queueOf has the queue of each candidate; nil if they follow the cursor.
 	queueOf map[dlq.ID]int64
+	locked  map[dlq.ID]lockedMessage
 	plan    dlq.Plan
 	result  stepResult
 }
@@ -130,6 +132,15 @@ type jobOfLane struct {
 	isRunning bool
 	limits    dlq.JobLimits
 	now       time.Time
+	hasQueues bool
+	// hasOthers is set if other jobs retry messages.
+	hasOthers bool
+}
+
+// lockedMessage is where the table has a message, and the message's retry count. Neither changes while the message is locked.
+type lockedMessage struct {
+	place pgtype.TID
+	count int
 }
 
 type laneQueue struct {
@@ -198,8 +209,9 @@ func (t *step) run(ctx context.Context) error {
 		return err
 	}
 	if t.claims {
-		// Now the closed targets are known.
-		t.settled.Opened = slices.DeleteFunc(t.settled.Opened, func(o dlq.Target) bool { return !slices.Contains(t.result.claim.Closed, o) })
+		if err := t.readQueues(ctx); err != nil {
+			return err
+		}
 		if err := t.choose(ctx); err != nil {
 			return err
 		}

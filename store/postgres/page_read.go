@@ -31,13 +31,10 @@ func (t *step) begin(ctx context.Context) error {
 		})
 		batch.Queue(jobOfLaneSQL, t.args).Query(func(rows pgx.Rows) error {
 			j := &t.job
-			return scanFirst(rows, new(bool), &j.isRunning, &j.limits.Rate, instant{&j.limits.NextAt}, &j.limits.Step, instant{&j.now})
+			return scanFirst(rows, new(bool), &j.isRunning, &j.limits.Rate, instant{&j.limits.NextAt}, &j.limits.Step, instant{&j.now},
+				&j.hasQueues, &j.hasOthers)
 		})
-		if !t.claims {
-			return
-		}
-		t.queueQueues(batch)
-		if !t.isBounded() {
+		if t.claims && !t.isBounded() {
 			t.queueScan(batch)
 		}
 	})
@@ -207,17 +204,25 @@ func (t *step) scanCandidate(row pgx.CollectableRow, more ...any) (m dlq.Candida
 	return m, err
 }
 
-// choose decides what is claimed.
-func (t *step) choose(ctx context.Context) error {
-	if len(t.settled.Queues)+len(t.settled.Opened) > 0 { // begin has read the queues as they were before
-		err := t.send(ctx, func(batch *pgx.Batch) {
-			t.queueSettled(batch)
-			t.queueQueues(batch)
-		})
-		if err != nil {
+// readQueues reads the queues as the outcomes leave them. An outcome opens only a target that is closed.
+func (t *step) readQueues(ctx context.Context) error {
+	if t.job.hasQueues {
+		if err := t.send(ctx, t.queueQueues); err != nil {
 			return err
 		}
 	}
+	t.settled.Opened = slices.DeleteFunc(t.settled.Opened, func(o dlq.Target) bool { return !slices.Contains(t.result.claim.Closed, o) })
+	if len(t.settled.Queues)+len(t.settled.Opened) == 0 {
+		return nil
+	}
+	return t.send(ctx, func(batch *pgx.Batch) {
+		t.queueSettled(batch)
+		t.queueQueues(batch)
+	})
+}
+
+// choose decides what is claimed.
+func (t *step) choose(ctx context.Context) error {
 	c := &t.result.claim
 	quota, wait := t.job.limits.Quota(t.job.now)
 	c.Stopped, c.Limited, c.StepLimitReached, c.Wait = !t.job.isRunning, t.job.limits.Exist(), t.job.isRunning && quota <= 0, wait
@@ -347,13 +352,19 @@ func (q *laneQueue) lane(now time.Time) *dlq.LaneQueue {
 func (t *step) look(ctx context.Context) error {
 	l := &t.listing
 	args := t.with(candidateArgs(l.Candidates))
-	var free, held []dlq.ID
+	var held []dlq.ID
+	t.locked = make(map[dlq.ID]lockedMessage, len(l.Candidates))
 	err := t.send(ctx, func(batch *pgx.Batch) {
 		t.queueSettled(batch)
 		if len(l.Candidates) == 0 {
 			return
 		}
-		queueQuery(batch, &free, scanID, lockListedSQL, args)
+		batch.Queue(lockListedSQL, args).Query(func(rows pgx.Rows) error {
+			var id dlq.ID
+			var m lockedMessage
+			_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &m.place, &m.count}, func() error { t.locked[id] = m; return nil })
+			return err
+		})
 		if t.queueOf != nil {
 			queueQuery(batch, &held, scanID, heldSQL, args)
 		}
@@ -364,12 +375,15 @@ func (t *step) look(ctx context.Context) error {
 			batch.Queue(earlierWaitingSQL, args).Query(t.scanWaiting)
 		}
 		batch.Queue(retriedSinglySQL, args).Query(t.scanRetried)
-		batch.Queue(retriedByJobsSQL, args).Query(t.scanRetried)
+		if t.job.hasOthers {
+			batch.Queue(retriedByJobsSQL, args).Query(t.scanRetried)
+		}
 	})
-	isFree, isHeld := setOf(free), setOf(held)
+	isHeld := setOf(held)
 	for i := range l.Candidates {
 		m := &l.Candidates[i]
-		m.IsHeld = m.IsHeld || !isFree[m.ID]
+		_, isLocked := t.locked[m.ID]
+		m.IsHeld = m.IsHeld || !isLocked
 		m.IsGone = t.queueOf != nil && m.IsHeld && !isHeld[m.ID]
 	}
 	return err

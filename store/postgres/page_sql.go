@@ -51,10 +51,14 @@ FOR UPDATE`
 	lockLimitsSQL = `
 SELECT FROM dlq.dlq_jobs WHERE id = @job AND (rate_limit > 0 OR step_limit IS NOT NULL) FOR NO KEY UPDATE`
 
+	// jobOfLaneSQL also tells whether the job has queues, and whether other jobs retry messages. Most pages need to
+	// know no more of either.
 	jobOfLaneSQL = `
-SELECT state = 'RUNNING' AND ended_at IS NULL, rate_limit, next_at, step_limit, clock_timestamp()
-FROM dlq.dlq_jobs
-WHERE id = @job`
+SELECT b.state = 'RUNNING' AND b.ended_at IS NULL, b.rate_limit, b.next_at, b.step_limit, clock_timestamp(),
+	EXISTS (SELECT FROM dlq.dlq_job_queues q WHERE q.job_id = b.id),
+	EXISTS (SELECT FROM dlq.dlq_jobs o WHERE o.ended_at IS NULL AND o.lanes > 0 AND o.id <> b.id)
+FROM dlq.dlq_jobs b
+WHERE b.id = @job`
 
 	closedTargetsSQL = `SELECT topic, partition FROM dlq.dlq_job_queues WHERE job_id = @job AND closed`
 
@@ -156,7 +160,7 @@ LIMIT 100`
 const (
 	// lockListedSQL locks the listed messages that can be claimed and that no other transaction has locked.
 	lockListedSQL = `
-SELECT m.id
+SELECT m.id, m.ctid, m.retry_count
 FROM dlq.dlq_messages m
 WHERE m.id = ANY (@ids::uuid[])` + claimable + `
 FOR UPDATE SKIP LOCKED`
@@ -168,11 +172,13 @@ SELECT m.id
 FROM dlq.dlq_messages m
 WHERE m.id = ANY (@ids::uuid[]) AND (m.status = 'RETRYING' AND m.owner_token <> @token OR true` + claimable + `)`
 
-	// claimable are the messages of the job's scope, and those that the job itself has put into a queue.
+	// claimable are the messages of the job's scope, and those that the job itself has put into a queue. The list of
+	// the messages after the cursor has compared their topics with dead-letter topics.
 	claimable = `
 	AND m.status = 'PENDING' AND m.retry_count < m.max_retries
 	AND (m.updated_at <= (SELECT snapshot_at FROM dlq.dlq_jobs WHERE id = @job) OR m.owner_token = @token AND @from_queue::bool)
-	AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics`
+	AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic
+	AND NOT (@from_queue::bool AND m.original_topic ~ @dead_letter_topics)`
 
 	// earlierWaitingSQL finds the last earlier message of each key that waits in another queue of the lane than the
 	// listed ones. Keys of other lanes may have the same number. OFFSET 0 keeps a plan that was made while there were
@@ -219,13 +225,12 @@ WHERE EXISTS (SELECT FROM dlq.dlq_job_blocked_keys k
 // Last, the lane writes what was decided.
 const (
 	// claimListedSQL also removes the ballast, which has moved the payload out of line when the message was stored. So
-	// this change and the next one copy less.
+	// this change and the next one copy less. A message that is locked stays in its place.
 	claimListedSQL = `
 UPDATE dlq.dlq_messages m
 SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
 	workflow_id = @workflow_id, owner_token = @token, in_page = true, ballast = NULL
-WHERE m.id = ANY (@ids::uuid[])
-RETURNING m.id, m.retry_count`
+WHERE m.ctid = ANY (@places::tid[])`
 
 	noteAttemptsSQL = `
 INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"dlqmanager/dlq"
 	"dlqmanager/internal/dlqtest"
@@ -24,6 +25,7 @@ func statementsOfPages(lane *dlq.Lane, first []dlq.PageEnvelope, claimed pgx.Nam
 	named := endArgs(lane.Owner, dlqtest.Outcomes(first, dlq.ResultDelivered))
 	named["unnamed"] = [][16]byte{first[0].ID}
 	candidates, single := candidatesOf(lane, first), candidatesOf(lane, first[:1])
+	candidates["places"] = []pgtype.TID{{Valid: true}}
 	maps.Copy(single, pgx.NamedArgs{"lane": lane.Number, "results": []string{"failed"}, "categories": []string{""}, "errors": []string{""},
 		"topics": []string{"t"}, "partitions": []int32{-1}, "closed": []bool{false}, "tries": []int{0}, "waits": []float64{1}, "reasons": []string{""},
 		"queue_keys": []int32{17}, "queue": int64(0), "left_queues": []int64{0}, "wait": 1.0, "cursor": 0, "page": [][16]byte{first[0].ID}, "waiting": 0, "retried": 0, "failed": 0, "dead": 0, "skipped": 0,
@@ -45,7 +47,7 @@ func statementsOfPages(lane *dlq.Lane, first []dlq.PageEnvelope, claimed pgx.Nam
 		"nameTargetsSQL":        of(named, messages+" uq_dlq_targets"),
 		"lockLaneSQL":           of(claimed, lanes),
 		"lockLimitsSQL":         of(claimed, jobs),
-		"jobOfLaneSQL":          of(claimed, jobs),
+		"jobOfLaneSQL":          of(claimed, jobs+" idx_dlq_job_queues_due idx_dlq_jobs_live"),
 		"closedTargetsSQL":      of(claimed, "idx_dlq_job_queues_closed"),
 		"nextQueueSQL":          of(claimed, waiting+" idx_dlq_job_queues_due"),
 		"listNextSQL":           listed("idx_dlq_messages_dlq_topic_pending"),
@@ -60,7 +62,7 @@ func statementsOfPages(lane *dlq.Lane, first []dlq.PageEnvelope, claimed pgx.Nam
 		"retriedSinglySQL":      of(candidates, "idx_dlq_messages_retrying"),
 		"retriedByJobsSQL":      of(candidates, jobs+" "+lanes+" "+messages+" idx_dlq_jobs_live"),
 		"failedKeysSQL":         of(candidates, bodies+" idx_dlq_job_blocked_keys"),
-		"claimListedSQL":        of(candidates, messages),
+		"claimListedSQL":        of(candidates, ""), // by their places in the table
 		"recordsSQL":            of(candidates, bodies+" "+messages),
 		"noteAttemptsSQL":       of(single, messages),
 		"noteExhaustedSQL":      of(single, messages),

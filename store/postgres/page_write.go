@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"dlqmanager/dlq"
 )
@@ -79,12 +80,11 @@ func (t *step) queueClaims(batch *pgx.Batch) {
 	t.page = append(t.page, column(t.plan.Claim, func(m *dlq.Candidate) [16]byte { return m.ID })...)
 	page, byID := envelopesOf(t.plan.Claim)
 	t.result.claim.Page = page
-	batch.Queue(claimListedSQL, args).Query(func(rows pgx.Rows) error {
-		var id dlq.ID
-		var count int
-		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &count}, func() error { byID[id].RetryCount = count; return nil })
-		return err
-	})
+	args["places"] = column(t.plan.Claim, func(m *dlq.Candidate) pgtype.TID { return t.locked[m.ID].place })
+	for i := range page {
+		page[i].RetryCount = t.locked[page[i].ID].count + 1
+	}
+	batch.Queue(claimListedSQL, args)
 	if t.row.counts.Failed+t.row.counts.Dead > 0 {
 		queueBlocked(batch, args, byID)
 	}
