@@ -63,7 +63,7 @@ func requireStorable(t *testing.T, a *dlq.Arrival) {
 // when it comes back as it was sent.
 func requireSentBack(t *testing.T, a *dlq.Arrival) {
 	t.Helper()
-	own := ownHeaders(a.Record.Headers)
+	own := ownRecord(&a.Record).Headers
 	rest := a.Record.Headers
 	for _, h := range own {
 		i := slices.IndexFunc(rest, func(r dlq.Header) bool {
@@ -83,7 +83,7 @@ func requireSentBack(t *testing.T, a *dlq.Arrival) {
 	require.Equal(t, 1, back.RetryCount)
 	// Without the headers of another family, this system's headers describe the next failure.
 	expected := slices.DeleteFunc(slices.Clone(own), func(h dlq.Header) bool { return thisSystem.adds(h.Key) })
-	again := slices.DeleteFunc(ownHeaders(back.Record.Headers), func(h dlq.Header) bool { return thisSystem.adds(h.Key) })
+	again := slices.DeleteFunc(ownRecord(&back.Record).Headers, func(h dlq.Header) bool { return thisSystem.adds(h.Key) })
 	require.Equal(t, expected, again)
 }
 
@@ -168,7 +168,7 @@ func TestTimeToReadHeadersGrowsOnlyWithTheirNumber(t *testing.T) {
 		headers := slices.Repeat([]dlq.Header{repeated}, 40_000)
 		started := time.Now()
 		failureOf(defaultTopics(t), "orders.dlq", headers)
-		ownHeaders(headers)
+		ownRecord(&dlq.Record{Headers: headers})
 		require.Less(t, time.Since(started), 10*time.Second, name) // quadratic time takes minutes
 	}
 }

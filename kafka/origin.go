@@ -192,22 +192,20 @@ func valueOf(headers []dlq.Header, names []string, fromEnd bool) []byte {
 	return nil
 }
 
-// ownHeaders returns the headers of the message before its failure, in
-// order, with duplicates.
-func ownHeaders(headers []dlq.Header) []dlq.Header { return without(headers, familiesOf(headers)) }
-
-// ownKey returns the key of the message before its failure. A header
-// cannot tell a null key from an empty key.
-func ownKey(r *dlq.Record) []byte {
-	for _, f := range familiesOf(r.Headers) {
+// ownRecord returns the record of the message before its failure: with its own headers, in order, with duplicates. A
+// header cannot tell a null key from an empty key.
+func ownRecord(r *dlq.Record) dlq.Record {
+	own, added := *r, familiesOf(r.Headers)
+	own.Headers = without(r.Headers, added)
+	for _, f := range added {
 		if value := f.oldest(r.Headers, f.key); value != nil {
-			if len(value) == 0 {
-				return nil
+			if own.Key = value; len(value) == 0 {
+				own.Key = nil
 			}
-			return value
+			break
 		}
 	}
-	return r.Key
+	return own
 }
 
 // without removes the headers of families, of bookkeeping, the name of the group, and those

@@ -19,7 +19,8 @@ import (
 // would delete the record on arrival. The client's delivery timeout counts from the
 // timestamp too, and would already be over.
 func outgoing(e *dlq.Envelope, republishKey string) *kgo.Record {
-	return outgoingRecord(e, ownKey(&e.Record), e.Record.Value, ownHeaders(e.Record.Headers), republishKey)
+	own := ownRecord(&e.Record)
+	return outgoingRecord(e, own.Key, own.Value, own.Headers, republishKey)
 }
 
 // outgoingPointed builds the record from the record that the message points to. The latter is no
@@ -34,9 +35,7 @@ func outgoingPointed(e *dlq.Envelope, pointed *dlq.Record, republishKey string) 
 func Original(ctx context.Context, e *dlq.Envelope, lookup *Lookup) (dlq.Record, error) {
 	origin, isPointer := pointedBy(e)
 	if !isPointer {
-		r := e.Record
-		r.Key, r.Headers = ownKey(&e.Record), ownHeaders(e.Record.Headers)
-		return r, nil
+		return ownRecord(&e.Record), nil
 	}
 	pointed, err := dlq.Record{}, errors.New("the record is in Kafka, which is not configured")
 	if lookup != nil {
