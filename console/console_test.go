@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -45,9 +46,7 @@ var unrestricted = client.Me{Subject: "ops", Routes: []client.Me_Routes{
 func open(t *testing.T, api map[string]any, change ...func(*Options)) *browser {
 	t.Helper()
 	b := &browser{t: t, api: map[string]any{"GET /api/v1/me": unrestricted}, headers: map[string]string{}}
-	for path, answer := range api {
-		b.api[path] = answer
-	}
+	maps.Copy(b.api, api)
 	server := httptest.NewServer(http.HandlerFunc(b.answer))
 	t.Cleanup(server.Close)
 	options := Options{Connect: func(token client.TokenSource) (*client.Client, error) {
@@ -100,9 +99,7 @@ func (b *browser) send(r *http.Request) page {
 	}
 	w := httptest.NewRecorder()
 	b.console.ServeHTTP(w, r)
-	for _, cookie := range w.Result().Cookies() {
-		b.cookies = append(b.cookies, cookie)
-	}
+	b.cookies = append(b.cookies, w.Result().Cookies()...)
 	return page{w, w.Body.String()}
 }
 

@@ -113,7 +113,8 @@ func (v *visit) groupPage(form url.Values) (*answer, error) {
 		return nil, err
 	}
 	if data.StateReason != "" && data.HistoryMissing == "" {
-		data.History = slices.Insert(data.History, 0, decision{At: g.StateAt, By: v.text("by itself"), What: []string{v.text("Opened again"), data.StateReason}})
+		opened := decision{At: g.StateAt, By: v.text("by itself"), What: []string{v.text("Opened again"), data.StateReason}}
+		data.History = slices.Insert(data.History, 0, opened)
 	}
 	if arrivals != nil {
 		data.Chart = v.arrivalsChart(arrivals, marksOf(v, g, data.History))

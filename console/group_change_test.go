@@ -65,7 +65,7 @@ func TestAnArrivalDoesNotStopAForm(t *testing.T) {
 	t.Parallel()
 	held := func(rest int64) client.Group {
 		return aGroup(func(g *client.Group) {
-			g.State, g.Hold, g.Arrived = "held", &client.Group_Hold{Count: &rest}, ptr(1000-rest)
+			g.State, g.Hold, g.Arrived = "held", &client.Group_Hold{Count: &rest}, new(1000-rest)
 		})
 	}
 	require.Equal(t, seenOf(held(9)), seenOf(held(8)))
@@ -87,7 +87,7 @@ func TestAFixSaysWhichTopicsHaveNoMark(t *testing.T) {
 
 func TestNotesSendOnlyWhatIsDifferent(t *testing.T) {
 	t.Parallel()
-	b := open(t, groupAPI(aGroup(func(g *client.Group) { g.Owner, g.Note = ptr("ann"), ptr("old\nnote") })))
+	b := open(t, groupAPI(aGroup(func(g *client.Group) { g.Owner, g.Note = new("ann"), new("old\nnote") })))
 	b.api["PATCH /api/v1/groups/"+groupID] = aGroup()
 	form := url.Values{"do": {"notes"}, "owner": {""}, "ticket": {""}, "note": {"old\r\nnote"}, "seen": {seenIn(t, b.get(groupPath))}}
 	b.post(groupPath, form)

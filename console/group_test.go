@@ -19,14 +19,12 @@ const (
 	groupPath = "/groups/" + groupID
 )
 
-func ptr[T any](value T) *T { return &value }
-
 // aGroup is an open cause with messages in one topic.
 func aGroup(change ...func(*client.Group)) client.Group {
 	g := client.Group{
-		ID: groupID, Title: "shop.PriceMissing: shop.Billing.price", State: "open", StateAt: noon, FirstSeen: noon, LastSeen: ptr(noon.Add(time.Minute)),
-		GroupedBy: client.GroupedBy{Version: 4, Rule: "frame", Scope: "billing", Class: ptr("shop.PriceMissing"), Frame: ptr("shop.Billing.price")},
-		Counts:    client.GroupCounts{PENDING: 1140, DEAD: 8}, Arrived: ptr(int64(1163)), LastHour: ptr(int64(20)),
+		ID: groupID, Title: "shop.PriceMissing: shop.Billing.price", State: "open", StateAt: noon, FirstSeen: noon, LastSeen: new(noon.Add(time.Minute)),
+		GroupedBy: client.GroupedBy{Version: 4, Rule: "frame", Scope: "billing", Class: new("shop.PriceMissing"), Frame: new("shop.Billing.price")},
+		Counts:    client.GroupCounts{PENDING: 1140, DEAD: 8}, Arrived: new(int64(1163)), LastHour: new(int64(20)),
 		Topics: []client.Group_Topics{{DlqTopic: "orders.dlq", OriginalTopic: "orders", Counts: client.GroupCounts{PENDING: 1140, DEAD: 8}}},
 		Sample: &client.Group_Sample{MessageID: sampleID},
 	}
@@ -39,8 +37,8 @@ func aGroup(change ...func(*client.Group)) client.Group {
 func aSample() client.MessageDetail {
 	return client.MessageDetail{
 		ID: sampleID, DlqTopic: "orders.dlq", OriginalTopic: "orders", Status: "PENDING", ErrorMessage: "Listener failed", CreatedAt: noon,
-		Attempts: []client.MessageDetail_Attempts{{Number: 1, Error: ptr("first retry: away")}, {Number: 2, Error: ptr("second retry: too large")}},
-		StackTrace: ptr("spring.ListenerException: Listener failed\n\tat spring.Listener.run(Listener.java:7)\n" +
+		Attempts: []client.MessageDetail_Attempts{{Number: 1, Error: new("first retry: away")}, {Number: 2, Error: new("second retry: too large")}},
+		StackTrace: new("spring.ListenerException: Listener failed\n\tat spring.Listener.run(Listener.java:7)\n" +
 			"Caused by: shop.PriceMissing: no price of <b>SKU-1</b>\n\tat shop.Billing.price(Billing.java:42)\n"),
 		Headers: client.Headers{}, Payload: json.RawMessage("null"),
 	}
@@ -51,7 +49,7 @@ func groupAPI(g client.Group) map[string]any {
 	return map[string]any{
 		"GET /api/v1/groups/" + groupID: g, "GET /api/v1/dlq/messages/" + sampleID: aSample(),
 		"GET /api/v1/series": client.SeriesList{Step: "hour", From: noon, To: noon.Add(2 * time.Hour), Series: []client.SeriesList_Series{
-			{DlqTopic: ptr("orders.dlq"), Arrived: 1163, Buckets: []int64{1100, 63}}}},
+			{DlqTopic: new("orders.dlq"), Arrived: 1163, Buckets: []int64{1100, 63}}}},
 		"GET /api/v1/jobs":  map[string]any{"jobs": []any{}, "pagination": client.Pagination{}},
 		"GET /api/v1/audit": map[string]any{"operations": []any{}, "pagination": client.Pagination{}},
 	}
@@ -68,8 +66,8 @@ func seenIn(t *testing.T, page page) string {
 func TestTheListOfCausesKeepsItsFiltersOnTheNextPage(t *testing.T) {
 	t.Parallel()
 	b := open(t, map[string]any{"GET /api/v1/groups": client.GroupList{
-		Groups:     []client.Group{aGroup(func(g *client.Group) { g.Title, g.Owner = "<script>alert(1)</script>", ptr("ann") })},
-		Pagination: client.Pagination{HasNext: true, NextCursor: ptr("next")},
+		Groups:     []client.Group{aGroup(func(g *client.Group) { g.Title, g.Owner = "<script>alert(1)</script>", new("ann") })},
+		Pagination: client.Pagination{HasNext: true, NextCursor: new("next")},
 	}, "GET /api/v1/dlq": client.Topics{Topics: []client.Topics_Topics{{DlqTopic: "orders.dlq"}}}})
 	b.headers["Accept-Language"] = "en"
 	list := b.get("/groups?state=open&sort=pending&topic=orders.dlq&cursor=here").text
@@ -143,17 +141,17 @@ func TestNumbersThatOneMayNotKnowAreNoZeros(t *testing.T) {
 
 func TestOnlyWebAddressesOfTicketsAreLinks(t *testing.T) {
 	t.Parallel()
-	text := open(t, groupAPI(aGroup(func(g *client.Group) { g.Ticket = ptr("javascript:alert(1)") }))).get(groupPath).text
+	text := open(t, groupAPI(aGroup(func(g *client.Group) { g.Ticket = new("javascript:alert(1)") }))).get(groupPath).text
 	require.NotContains(t, text, `href="javascript`)
 	require.NotContains(t, text, `rel="noreferrer noopener"`)
-	text = open(t, groupAPI(aGroup(func(g *client.Group) { g.Ticket = ptr("https://tickets.example.com/1?a=b") }))).get(groupPath).text
+	text = open(t, groupAPI(aGroup(func(g *client.Group) { g.Ticket = new("https://tickets.example.com/1?a=b") }))).get(groupPath).text
 	require.Contains(t, text, `<a href="https://tickets.example.com/1?a=b" rel="noreferrer noopener">`)
 }
 
 func TestARegressionIsSaidFirst(t *testing.T) {
 	t.Parallel()
 	text := open(t, groupAPI(aGroup(func(g *client.Group) {
-		g.RegressedBy, g.StateReason = ptr(sampleID), ptr("regression: a message that was written after the fix has failed")
+		g.RegressedBy, g.StateReason = new(sampleID), new("regression: a message that was written after the fix has failed")
 		g.StateAt = noon.Add(time.Hour)
 	}))).get(groupPath).text
 	require.Contains(t, text, "A record that was written after the fix has failed in the same way.")
@@ -177,7 +175,7 @@ func TestAWatcherMayLookButNotDecide(t *testing.T) {
 func TestArrivalIsJudgedByTheNewestMessage(t *testing.T) {
 	t.Parallel()
 	for age, want := range map[time.Duration]pulse{time.Minute: pulseArriving, 20 * time.Minute: pulseSlower, 2 * time.Hour: pulseOver} {
-		require.Equal(t, want, pulseOf(ptr(noon.Add(-age)), noon))
+		require.Equal(t, want, pulseOf(new(noon.Add(-age)), noon))
 	}
 	require.Equal(t, pulseUnknown, pulseOf(nil, noon))
 }
@@ -195,7 +193,7 @@ func TestAHugeErrorShowsItsBeginning(t *testing.T) {
 	api := groupAPI(aGroup())
 	huge := aSample()
 	huge.ErrorMessage = strings.Repeat("é", 5<<20)
-	huge.StackTrace = ptr(strings.Repeat("at x.y(z:1)\n", 1<<18))
+	huge.StackTrace = new(strings.Repeat("at x.y(z:1)\n", 1<<18))
 	api["GET /api/v1/dlq/messages/"+sampleID] = huge
 	text := open(t, api).get(groupPath).text
 	require.Less(t, len(text), 100<<10)

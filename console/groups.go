@@ -35,7 +35,8 @@ func (v *visit) groups() (*answer, error) {
 	query := v.URL.Query()
 	data := groupsData{Topic: query.Get("topic"), State: query.Get("state"), Sort: query.Get("sort")}
 	params := &client.ListGroupsParams{
-		Topic: v.query("topic"), State: (*client.GroupState)(v.query("state")), Sort: (*client.ListGroupsParamsSort)(v.query("sort")), Cursor: v.query("cursor"),
+		Topic: v.query("topic"), State: (*client.GroupState)(v.query("state")),
+		Sort: (*client.ListGroupsParamsSort)(v.query("sort")), Cursor: v.query("cursor"),
 	}
 	var page client.GroupList
 	err := v.together(func(ctx context.Context) error {

@@ -1,7 +1,7 @@
 package console
 
 // jobTexts are the texts of jobs.
-var jobTexts = texts{ //nolint:gosec // what consumers have passed is no password
+var jobTexts = texts{
 	"Retries and changes of many messages, newest first. A job is a workflow: it goes on when you close this page.": "多数のメッセージの再送と変更です。新しい順に表示します。" +
 		"ジョブはワークフローなので、ページを閉じても続きます。",
 	"Filter": "絞り込み", "Without this filter: %s": "このフィルターを外す: %s", "Clear all": "すべて解除", "Kind": "種類", "State": "状態", "all": "すべて",

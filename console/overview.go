@@ -92,7 +92,7 @@ func (v *visit) overview() (*answer, error) {
 		return nil, err
 	}
 	data.Cards = v.cards(data.Topics, rate, jobs)
-	data.Unwell = append(ready, v.troubles(data.Topics)...)
+	data.Unwell = slices.Concat(ready, v.troubles(data.Topics))
 	return show("overview", v.text("Overview"), data)
 }
 

@@ -55,8 +55,9 @@ func (v *visit) setPreferences() (*answer, error) {
 	set := func(cookie, field string, allowed ...string) {
 		for _, value := range allowed {
 			if v.PostFormValue(field) == value {
-				http.SetCookie(v.writer, &http.Cookie{
-					Name: cookie, Value: value, Path: v.console.cookiePath(), MaxAge: aYear, HttpOnly: true, Secure: v.console.options.Secure, SameSite: http.SameSiteLaxMode,
+				http.SetCookie(v.writer, &http.Cookie{ //nolint:gosec // browsers may reach the pages by HTTP
+					Name: cookie, Value: value, Path: v.console.cookiePath(), MaxAge: aYear,
+					HttpOnly: true, Secure: v.console.options.Secure, SameSite: http.SameSiteLaxMode,
 				})
 			}
 		}

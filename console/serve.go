@@ -140,7 +140,7 @@ func (c *Console) reply(v *visit, a *answer) {
 		}
 	}
 	v.writer.WriteHeader(a.status)
-	_, _ = v.writer.Write(content) // the browser is gone otherwise
+	_, _ = v.writer.Write(content) //nolint:gosec // html/template has escaped it; an error means that the browser is gone
 }
 
 // render makes the whole page, or the region that the script asks for.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,9 +70,9 @@ func link(base, path string, query []string) (string, error) {
 		return "", errors.New("a parameter of a link has no value")
 	}
 	values := url.Values{}
-	for i := 0; i < len(query); i += 2 {
-		if query[i+1] != "" {
-			values.Add(query[i], query[i+1])
+	for pair := range slices.Chunk(query, 2) {
+		if pair[1] != "" {
+			values.Add(pair[0], pair[1])
 		}
 	}
 	if len(values) > 0 {

@@ -32,8 +32,8 @@ func letters() map[string]any {
 func TestEveryFilterOfTheAPIIsAFilterOfThePage(t *testing.T) {
 	t.Parallel()
 	params := reflect.TypeFor[client.ListMessagesParams]()
-	for i := range params.NumField() {
-		name, _, _ := strings.Cut(params.Field(i).Tag.Get("form"), ",")
+	for field := range params.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("form"), ",")
 		switch name {
 		case "", "page", "page_size", "cursor", "sort":
 			require.False(t, isFilter(name))

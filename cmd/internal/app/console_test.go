@@ -55,7 +55,7 @@ func TestWithoutADatabaseThePagesSayWhatNeedsOne(t *testing.T) {
 	require.Contains(t, text, "anonymous")
 }
 
-func TestASessionOutlastsTheProcessWithAKeyFile(t *testing.T) {
+func TestASessionOutlastsTheProcessWithAKeyFile(t *testing.T) { //nolint:tparallel // one process follows the other
 	t.Parallel()
 	folder := t.TempDir()
 	tokens, keys := filepath.Join(folder, "tokens.yaml"), filepath.Join(folder, "keys")
@@ -65,7 +65,7 @@ func TestASessionOutlastsTheProcessWithAKeyFile(t *testing.T) {
 	require.NoError(t, auth.Append(tokens, entry))
 	require.NoError(t, os.WriteFile(keys, []byte("K7gNU3sdo+OL0wNhqoVWhr3g6s1xYv72ol/pe/Unols=\n"), 0o600))
 	visit := browse(t)
-	for _, first := range []bool{true, false} {
+	for _, first := range []bool{true, false} { //nolint:paralleltest // one process follows the other
 		t.Run("", func(t *testing.T) {
 			health, _ := startAPI(t, func(c *config.Config) {
 				c.Auth.Mode, c.Auth.TokensFile, c.Console.KeyFile, c.Console.Path = []string{"token"}, tokens, keys, "/console"
