@@ -29,13 +29,20 @@ func parseTemplates(base string) (map[locale]templates, error) {
 	}
 	all := map[locale]templates{}
 	for _, l := range locales {
+		shared, err := template.New("layout").Funcs(functions(l, base)).ParseFS(templateFiles, "templates/_*.html")
+		if err != nil {
+			return nil, fmt.Errorf("console: %w", err)
+		}
 		all[l] = templates{}
 		for _, name := range names {
 			page := strings.TrimSuffix(path.Base(name), ".html")
 			if strings.HasPrefix(page, "_") {
-				continue // shared
+				continue
 			}
-			set, err := template.New("layout").Funcs(functions(l, base)).ParseFS(templateFiles, "templates/_*.html", name)
+			set, err := shared.Clone()
+			if err == nil {
+				set, err = set.ParseFS(templateFiles, name)
+			}
 			if err != nil {
 				return nil, fmt.Errorf("console: %w", err)
 			}
