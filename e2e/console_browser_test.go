@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
+	dom "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -54,12 +56,10 @@ type tab struct {
 	status int64
 }
 
-var chromium = sync.OnceValues(func() (string, error) { return exec.LookPath("chromium") })
-
-// newTab opens a browser. Without Chromium the test is skipped, and fails with CI=true.
-func newTab(t *testing.T, base string, s display) *tab {
+// newBrowser starts a browser for the tabs of a test. Without Chromium the test is skipped, and fails with CI=true.
+func newBrowser(t *testing.T) context.Context {
 	t.Helper()
-	program, err := chromium()
+	program, err := exec.LookPath("chromium")
 	if err != nil {
 		require.NotEqual(t, "true", os.Getenv("CI"), "chromium is not in PATH")
 		t.Skip("SKIPPED: chromium is not in PATH")
@@ -68,19 +68,31 @@ func newTab(t *testing.T, base string, s display) *tab {
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	allocator, cancel := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancel)
-	ctx, cancel := chromedp.NewContext(allocator)
+	browser, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(cancel)
+	_, err = chromedp.Run(browser, chromedp.Evaluate[int]("1"))
+	require.NoError(t, err)
+	return browser
+}
+
+// newTab opens a tab with cookies of its own.
+func newTab(t *testing.T, browser context.Context, base string, s display) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	b := &tab{Context: ctx, t: t, base: base}
-	require.NoError(t, chromedp.Listen(ctx, b.hear)) // it starts the browser
+	require.NoError(t, chromedp.Listen(ctx, b.hear)) // it opens the tab
 	scheme := "light"
 	if s.dark {
 		scheme = "dark"
 	}
 	tell(b, network.Enable, network.EnableParams{})
 	tell(b, runtime.Enable, cdp.Empty{})
+	tell(b, dom.Enable, dom.EnableParams{})
 	tell(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
 		Width: s.width, Height: s.height, DeviceScaleFactor: 1, Mobile: s.width < 600,
 	})
+	tell(b, emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: s.width < 600})
 	tell(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 	tell(b, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": s.language}})
 	tell(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: s.withoutScript})
@@ -113,6 +125,8 @@ func (b *tab) hear(event any) {
 		for _, argument := range event.Args {
 			b.said = append(b.said, string(argument.Value))
 		}
+	case *dom.EventJavascriptDialogOpening:
+		b.said = append(b.said, "dialog: "+event.Message)
 	case *network.EventRequestWillBeSent:
 		b.asked = append(b.asked, event.Request.URL)
 	case *network.EventResponseReceived:
@@ -143,6 +157,31 @@ func (b *tab) text(selector string) string {
 func (b *tab) path() string {
 	b.t.Helper()
 	return strings.TrimPrefix(run(b, chromedp.Location()), b.base)
+}
+
+// click clicks on an element, and scrolls to it before.
+func (b *tab) click(selector string) {
+	b.t.Helper()
+	run(b, chromedp.Click(chromedp.CSS(selector)))
+}
+
+// fill replaces the text of a field.
+func (b *tab) fill(selector, text string) {
+	b.t.Helper()
+	value[bool](b, fmt.Sprintf("document.querySelector(%q).value = '', true", selector))
+	run(b, chromedp.SendKeys(chromedp.CSS(selector), text))
+}
+
+// arrives waits for a page whose path begins so.
+func (b *tab) arrives(path string) {
+	b.t.Helper()
+	b.eventually(fmt.Sprintf("location.pathname.startsWith(%q) && document.readyState === 'complete'", path))
+}
+
+// shows waits for a text on the page.
+func (b *tab) shows(text string) {
+	b.t.Helper()
+	b.eventually(fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
 // value computes something in the page.

@@ -189,7 +189,8 @@ document.addEventListener("keydown", (event) => {
     const link = document.querySelector(`[data-go="${CSS.escape(key)}"]`);
     if (!link) return;
     event.preventDefault();
-    link.click();
+    if (link.control) link.control.focus(); // of a label
+    else link.click();
     if (link.matches("summary")) link.parentElement.querySelector("select, input:not([type=hidden])")?.focus();
     return;
   }
