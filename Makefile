@@ -171,6 +171,10 @@ docs-figures: ## Write the figures of docs/bench.md into the other pages
 docs-images: ## Take the screenshots of the Temporal Web UI again; needs Chromium
 	@go test ./e2e -run TestTheTemporalWebUIShowsRetries -count=1 -args -write-docs
 
+.PHONY: docs-console-images
+docs-console-images: ## Take the screenshots of the console again; needs Chromium
+	@DLQ_CONSOLE_PICTURES=1 go test -tags console ./e2e -run TestTheConsoleInPictures -count=1 -timeout 5m
+
 .PHONY: licences-write
 licences-write: $(BIN)/go-licenses-$(GO_LICENSES_VERSION) ## Write docs/licences.csv
 	@dev/licences.sh $< -write

@@ -3,10 +3,15 @@
 package e2e
 
 import (
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
 )
 
 // walk is a way through the pages that counts its actions: a key each.
@@ -68,4 +73,88 @@ func fromTheAlertByKeyboard(t *testing.T, s *shop) {
 	all.press("g", "p")
 	b.shows("PAUSED")
 	all.ends(10)
+}
+
+// The whole way without the script: a retry, a plan, its job, a pause and the end of it.
+func theWholeWayWithoutTheScript(t *testing.T, s *shop) {
+	c := s.fails("refunds", 30)
+	look := desk
+	look.withoutScript = true
+	b := newTab(t, s.browser, s.base, look)
+	b.visit("/messages/" + c.messages[0])
+	b.fill("#retry-reason", "one first")
+	b.click("#actions button.main")
+	b.shows("was delivered")
+
+	b.visit("/groups/" + c.group)
+	b.click("a[href*='steps=1']")
+	b.arrives("/plans/new")
+	b.click(".plan-form button.main")
+	b.eventually("/^.plans.[0-9a-f-]{36}/.test(location.pathname) && document.readyState === 'complete'")
+	require.Contains(t, b.text(".ask"), "29")
+	b.fill("#reason", "prices are back")
+	b.click(".ask button.main")
+	b.arrives("/jobs/")
+	b.click("form[action$='/pause'] button")
+	b.eventually("document.querySelector('.flash') !== null")
+	b.again("Resume")
+	b.click("#cancel summary")
+	b.fill("#why", "enough for now")
+	b.click("#cancel button")
+	b.eventually("document.querySelector('.flash') !== null")
+	b.again("CANCELLED")
+	_, answer := s.call(http.MethodGet, "/api/v1"+b.path())
+	require.Equal(t, "CANCELLED", answer["state"])
+	require.Equal(t, "prices are back", answer["reason"])
+}
+
+// again reads the page until it has a text, as a person does whose page does not refresh itself.
+func (b *tab) again(text string) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool {
+		b.visit(b.path())
+		return strings.Contains(b.text("main"), text)
+	}, 30*time.Second, 200*time.Millisecond, text)
+}
+
+// The same on a phone's screen, by touch.
+func fromTheAlertByTouch(t *testing.T, s *shop) {
+	c := s.fails("shipments", 20)
+	s.isRepaired("shipments")
+	b := newTab(t, s.browser, s.base, phone)
+	hold := b.walk("touch: hold the cause")
+	b.visit("/groups/" + c.group)
+	hold.tap("#hold > summary")
+	hold.tap("#hold button.main")
+	b.shows("The cause is held")
+	hold.ends(6)
+
+	one := b.walk("touch: send one message and see that it passed")
+	b.visit("/groups/" + c.group)
+	one.tap("a.button[href*='/messages/']")
+	b.arrives("/messages/")
+	one.tap("#actions button.main")
+	b.shows("Passed by the consumer")
+	one.ends(8)
+
+	all := b.walk("touch: send the cause with a ramp and stop half-way")
+	b.visit("/groups/" + c.group)
+	all.tap("a[href*='steps=1']")
+	b.arrives("/plans/new")
+	all.tap(".plan-form button.main")
+	b.eventually("/^.plans.[0-9a-f-]{36}/.test(location.pathname) && document.readyState === 'complete'")
+	all.tap(".ask button.main")
+	b.arrives("/jobs/")
+	all.tap("form[action$='/pause'] button")
+	b.shows("PAUSED")
+	all.ends(10)
+}
+
+// tap scrolls to an element and touches its middle.
+func (w *walk) tap(selector string) {
+	w.t.Helper()
+	w.actions++
+	at := value[[]float64](w.tab, fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.scrollIntoView({block: "center"});
+		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`, selector))
+	run(w.tab, chromedp.TapXY(at[0], at[1]))
 }

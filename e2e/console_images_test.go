@@ -1,0 +1,76 @@
+//go:build console
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	acquirer = failure{"java.net.http.HttpTimeoutException", "POST https://acquirer-3.example/charges: request timed out after 5000 ms (payment %d)", `
+	at shop.payments.AcquirerClient.charge(AcquirerClient.java:57)
+	at shop.payments.PaymentService.handle(PaymentService.java:33)`}
+	currency = failure{"shop.orders.UnknownCurrencyException", "unknown currency \"XXX\" in order %d", `
+	at shop.orders.PriceList.rate(PriceList.java:48)
+	at shop.orders.OrderService.handle(OrderService.java:71)`}
+	address = failure{"shop.shipments.InvalidAddressException", "shipment %d: the postal code is missing", `
+	at shop.shipments.AddressBook.check(AddressBook.java:19)
+	at shop.shipments.ShipmentService.handle(ShipmentService.java:27)`}
+)
+
+// TestTheConsoleInPictures takes the screenshots that README and docs/console.md show.
+func TestTheConsoleInPictures(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("DLQ_CONSOLE_PICTURES") == "" {
+		t.Skip("make docs-console-images takes the screenshots")
+	}
+	s := openShop(t)
+	prices := s.fails("shop.orders", 412)
+	s.arrived(s.failsWith(currency, "shop.orders", 37), 1)
+	payments := s.failsWith(acquirer, "shop.payments", 186)
+	s.arrived(s.failsWith(address, "shop.shipments", 24), 1)
+	s.arrived(payments, 3)
+	s.arrived(prices, 6)
+	b := newTab(t, s.browser, s.base, desk)
+	job := s.does("/api/v1/jobs", fmt.Sprintf(`{"kind":"retry","topic":%q,"group":%q,"rate_limit":20,"reason":"acquirer-3 answers again"}`, payments.topic, payments.group))
+	s.isRepaired("shop.payments")
+	b.visit("/jobs/" + job)
+	b.shows("passed")
+	s.eventually("half of it is sent", func() bool { return len(consumeAll(t, s.cluster, "shop.payments.v1")) > 90 })
+	b.visit("/jobs/" + job)
+	b.image("console-job", 620)
+	b.visit("/")
+	b.image("console-overview", 860)
+	b.visit("/groups/" + prices.group)
+	b.image("console-cause", 860)
+	b.visit("/messages/" + prices.messages[0])
+	b.image("console-message", 860)
+}
+
+// arrived counts messages of a cause that arrived in the hours before, more and more of them, as if they were stored then.
+func (s *shop) arrived(c cause, each int) {
+	s.t.Helper()
+	const statement = `INSERT INTO dlq.dlq_arrivals (group_id, step, at, dlq_topic, original_topic, arrived)
+		SELECT g.id, 'minute', date_trunc('minute', now()) - m * interval '1 minute', $2, replace($2, '.dlq', ''), $3 * (1 + (600 - m) / 120) + m % 3
+		FROM generate_series(5, 600) AS m, unnest(ARRAY[$1::uuid, '00000000-0000-0000-0000-000000000000']) AS g (id)
+		ON CONFLICT (group_id, step, at, dlq_topic, original_topic) DO UPDATE SET arrived = dlq_arrivals.arrived + EXCLUDED.arrived`
+	_, err := s.pool.Exec(s.t.Context(), statement, c.group, c.topic, each)
+	require.NoError(s.t, err)
+}
+
+// image writes the upper part of a page to docs/images.
+func (b *tab) image(name string, height int64) {
+	b.t.Helper()
+	b.eventually("document.readyState === 'complete'")
+	tell(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: desk.width, Height: height, DeviceScaleFactor: 1})
+	content := run(b, chromedp.CaptureScreenshot())
+	require.LessOrEqual(b.t, len(content), 150<<10, name)
+	require.NoError(b.t, os.WriteFile(filepath.Join("..", "docs", "images", name+".png"), content, 0o644))
+}
