@@ -14,13 +14,13 @@ import (
 )
 
 var (
-	acquirer = failure{"java.net.http.HttpTimeoutException", "POST https://acquirer-3.example/charges: request timed out after 5000 ms (payment %d)", `
+	slowAcquirer = failure{"java.net.http.HttpTimeoutException", "POST https://acquirer-3.example/charges: request timed out after 5000 ms (payment %d)", `
 	at shop.payments.AcquirerClient.charge(AcquirerClient.java:57)
 	at shop.payments.PaymentService.handle(PaymentService.java:33)`}
-	currency = failure{"shop.orders.UnknownCurrencyException", "unknown currency \"XXX\" in order %d", `
+	noCurrency = failure{"shop.orders.UnknownCurrencyException", "unknown currency \"XXX\" in order %d", `
 	at shop.orders.PriceList.rate(PriceList.java:48)
 	at shop.orders.OrderService.handle(OrderService.java:71)`}
-	address = failure{"shop.shipments.InvalidAddressException", "shipment %d: the postal code is missing", `
+	noPostcode = failure{"shop.shipments.InvalidAddressException", "shipment %d: the postal code is missing", `
 	at shop.shipments.AddressBook.check(AddressBook.java:19)
 	at shop.shipments.ShipmentService.handle(ShipmentService.java:27)`}
 )
@@ -33,9 +33,9 @@ func TestTheConsoleInPictures(t *testing.T) {
 	}
 	s := openShop(t)
 	prices := s.fails("shop.orders", 412)
-	s.arrived(s.failsWith(currency, "shop.orders", 37), 1)
-	payments := s.failsWith(acquirer, "shop.payments", 186)
-	s.arrived(s.failsWith(address, "shop.shipments", 24), 1)
+	s.arrived(s.failsWith(noCurrency, "shop.orders", 37), 1)
+	payments := s.failsWith(slowAcquirer, "shop.payments", 186)
+	s.arrived(s.failsWith(noPostcode, "shop.shipments", 24), 1)
 	s.arrived(payments, 3)
 	s.arrived(prices, 6)
 	b := newTab(t, s.browser, s.base, desk)
@@ -58,7 +58,7 @@ func TestTheConsoleInPictures(t *testing.T) {
 func (s *shop) arrived(c cause, each int) {
 	s.t.Helper()
 	const statement = `INSERT INTO dlq.dlq_arrivals (group_id, step, at, dlq_topic, original_topic, arrived)
-		SELECT g.id, 'minute', date_trunc('minute', now()) - m * interval '1 minute', $2, replace($2, '.dlq', ''), $3 * (1 + (600 - m) / 120) + m % 3
+		SELECT g.id, 'minute', date_trunc('minute', now()) - m * interval '1 minute', $2::text, replace($2::text, '.dlq', ''), $3::int * (1 + (600 - m) / 120) + m % 3
 		FROM generate_series(5, 600) AS m, unnest(ARRAY[$1::uuid, '00000000-0000-0000-0000-000000000000']) AS g (id)
 		ON CONFLICT (group_id, step, at, dlq_topic, original_topic) DO UPDATE SET arrived = dlq_arrivals.arrived + EXCLUDED.arrived`
 	_, err := s.pool.Exec(s.t.Context(), statement, c.group, c.topic, each)

@@ -87,7 +87,7 @@ func twoOperatorsSendNothingTwice(t *testing.T, s *shop) {
 	both("/messages/" + c.messages[0])
 	second.click("[data-live-toggle]") // the page stays as it was
 	first.click("#actions button.main")
-	first.shows("was delivered")
+	first.shows("RESOLVED")
 	second.click("#actions button.main")
 	second.shows("The message has changed since you saw it")
 	second.shows("Nothing was done")
@@ -141,16 +141,16 @@ func theAPIGoesAway(t *testing.T, s *shop) {
 	b.visit("/sign-in/link/" + link)
 	b.visit("/groups/" + c.group)
 	b.shows("Updated")
-	before := b.text("#now .cards")
+	before := b.text("#now .counts")
 	api.kill(t)
 	b.shows("The server does not answer. This is the state of")
-	require.Equal(t, before, b.text("#now .cards"))
+	require.Equal(t, before, b.text("#now .counts"))
 	other := newTab(t, s.browser, base, desk)
 	other.visit("/sign-in/link/" + link) // which has been used
 	require.Equal(t, int64(http.StatusForbidden), other.status)
 	api = again()
 	b.shows("Updated") // by itself
-	require.Equal(t, before, b.text("#now .cards"))
+	require.Equal(t, before, b.text("#now .counts"))
 
 	api.kill(t)
 	b.visit("/jobs")
