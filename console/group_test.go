@@ -199,3 +199,39 @@ func TestAHugeErrorShowsItsBeginning(t *testing.T) {
 	require.Less(t, len(text), 100<<10)
 	require.Contains(t, text, "more lines")
 }
+
+func TestCharactersThatHideOrTurnTextAreShownAsSigns(t *testing.T) {
+	t.Parallel()
+	const hostile = "a\u202ebc\x1b[31md\u2066"
+	g := aGroup(func(g *client.Group) {
+		g.Title, g.Owner, g.Note, g.StateReason = hostile, new(hostile), new(hostile), new(hostile)
+		g.GroupedBy.Message = new(hostile)
+	})
+	api := groupAPI(g)
+	sample := aSample()
+	sample.ErrorMessage, sample.Attempts[1].Error, sample.StackTrace = hostile, new(hostile), new(hostile+"\n\tat shop.Billing.price("+hostile+")")
+	api["GET /api/v1/dlq/messages/"+sampleID] = sample
+	api["GET /api/v1/groups"] = client.GroupList{Groups: []client.Group{g}}
+	api["GET /api/v1/dlq"] = client.Topics{}
+	b := open(t, api)
+	forms := regexp.MustCompile(`(?s)<textarea.*?</textarea>| value="[^"]*"`) // send back what is stored
+	for _, path := range []string{"/groups", groupPath} {
+		page := forms.ReplaceAllString(b.get(path).text, "")
+		require.Contains(t, page, `a\u{202E}bc\u{1B}[31md\u{2066}`)
+		require.NotContains(t, page, "\u202e", path)
+		require.NotContains(t, page, "\x1b", path)
+	}
+}
+
+func TestEveryNameOfStrangersIsMadeVisible(t *testing.T) {
+	t.Parallel()
+	names, err := templateFiles.ReadDir("templates")
+	require.NoError(t, err)
+	for _, name := range names {
+		content, err := templateFiles.ReadFile("templates/" + name.Name())
+		require.NoError(t, err)
+		for _, bdi := range regexp.MustCompile(`<bdi[^>]*>\{\{[^}]*\}\}`).FindAllString(string(content), -1) {
+			require.Regexp(t, `visible|template "topic-of"`, bdi, name.Name())
+		}
+	}
+}
