@@ -151,7 +151,7 @@ func TestATokenThatTheServerRefusesIsAskedForAgain(t *testing.T) {
 func TestNoFormLeadsToAnotherServer(t *testing.T) {
 	t.Parallel()
 	b := open(t, noTopics)
-	for _, to := range []string{"https://evil.example/", "//evil.example", `/\evil.example`, "/\t/evil.example", "javascript:alert(1)", ""} {
+	for _, to := range []string{"https://evil.example/", "//evil.example", `/\evil.example`, "/\t/evil.example", "javascript:alert(1)", "", "/" + strings.Repeat("a", 9<<10)} {
 		require.Equal(t, "/me", b.post("/preferences", url.Values{"back": {to}}).Header().Get("Location"), to)
 		require.Equal(t, "/", b.get("/sign-in?"+url.Values{"next": {to}}.Encode()).Header().Get("Location"), to)
 	}
@@ -178,6 +178,16 @@ func TestARegionThatHasNotChangedIsNotSentAgain(t *testing.T) {
 	again := b.get("/")
 	require.Equal(t, http.StatusNotModified, again.Code)
 	require.Empty(t, again.text)
+}
+
+func TestARegionThatAPageDoesNotHaveIsNotFound(t *testing.T) {
+	t.Parallel()
+	b := open(t, noTopics)
+	for _, region := range []string{"nothing", "../x", "content"} {
+		b.headers[regionHeader] = region
+		require.Equal(t, http.StatusNotFound, b.get("/").Code, region)
+		require.Empty(t, b.get("/").text, region)
+	}
 }
 
 func TestAnAPIThatIsAwayIsAPageThatSaysSo(t *testing.T) {

@@ -122,6 +122,10 @@ func (c *Console) reply(v *visit, a *answer) {
 		return
 	}
 	content, err := c.render(v, a)
+	if errors.Is(err, errNoRegion) {
+		v.writer.WriteHeader(http.StatusNotFound)
+		return
+	}
 	if err != nil {
 		c.options.Logger.Error("a page cannot be shown", zap.String("path", v.URL.Path), zap.Error(err))
 		http.Error(v.writer, "this page cannot be shown; the log of the server says why", http.StatusInternalServerError)
@@ -143,6 +147,9 @@ func (c *Console) reply(v *visit, a *answer) {
 	_, _ = v.writer.Write(content) //nolint:gosec // html/template has escaped it; an error means that the browser is gone
 }
 
+// errNoRegion is for whoever asks for a part that the page does not have. The log needs no line about it.
+var errNoRegion = errors.New("the page has no such region")
+
 // render makes the whole page, or the region that the script asks for.
 func (c *Console) render(v *visit, a *answer) ([]byte, error) {
 	set, ok := c.pages[v.language][a.template]
@@ -156,7 +163,7 @@ func (c *Console) render(v *visit, a *answer) ([]byte, error) {
 		}
 		name = "region-" + region
 		if set.Lookup(name) == nil {
-			return nil, errors.New("no region " + region + " in " + a.template)
+			return nil, errNoRegion
 		}
 	}
 	var out bytes.Buffer

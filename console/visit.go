@@ -121,11 +121,14 @@ func (v *visit) field(name string) *string {
 // back returns the page that a form names, else the fallback. A form cannot lead to another server.
 func (v *visit) back(fallback string) string { return ownPath(v.PostFormValue("back"), fallback) }
 
+// maxPath is the longest path to go back to, in bytes.
+const maxPath = 8 << 10
+
 // ownPath returns a path of this console, and the fallback for everything else. Browsers read a backslash as a slash, and
-// leave out tabs and line ends.
+// leave out tabs and line ends. Servers refuse a longer one.
 func ownPath(path, fallback string) string {
 	to, err := url.Parse(path)
-	if err != nil || to.Scheme != "" || to.Host != "" || to.User != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") ||
+	if err != nil || len(path) > maxPath || to.Scheme != "" || to.Host != "" || to.User != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") ||
 		strings.ContainsFunc(path, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }) {
 		return fallback
 	}
