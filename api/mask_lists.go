@@ -3,8 +3,6 @@ package api
 import (
 	"context"
 	"slices"
-	"strings"
-	"unicode"
 
 	"dlqmanager/dlq"
 )
@@ -276,10 +274,7 @@ func (g guard) hideClasses(ctx context.Context, spec *dlq.JobSpec, counts []dlq.
 		return err
 	}
 	for i := range counts {
-		isName := func(c rune) bool {
-			return unicode.IsLetter(c) || unicode.IsDigit(c) || strings.ContainsRune(`._$:\/<>`+"`", c)
-		}
-		if strings.ContainsFunc(counts[i].Name, func(c rune) bool { return !isName(c) }) {
+		if !dlq.IsTypeName(counts[i].Name) {
 			counts[i].Name = "***"
 		}
 	}

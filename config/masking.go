@@ -72,6 +72,16 @@ func (m *Masking) validate(s section) {
 	}
 }
 
+// WithoutSecret are the rules for a program that only asks which topics have some; nil without rules.
+func (m *Masking) WithoutSecret() (*dlq.Masking, error) {
+	rules := make([]dlq.MaskRule, 0, len(m.Rules))
+	for _, rule := range m.Rules {
+		rule.As = "mask"
+		rules = append(rules, rule.domain())
+	}
+	return dlq.NewMasking(rules, nil)
+}
+
 // Compiled are the rules, with the secret; nil without rules.
 func (m *Masking) Compiled() (*dlq.Masking, error) {
 	secret, err := secretFrom(m.Secret, "masking.secret_file", m.SecretFile)

@@ -50,6 +50,18 @@ const MaxBacklogCauses = 10
 
 // BacklogCause is a group by its title, with its PENDING messages.
 type BacklogCause struct {
-	Title   string
+	Title string
+	// Place is its GroupPlace.
+	Place   string
 	Pending int64
+}
+
+// HideCauses names the causes by their places if rules match the dead-letter topic or one of these topics beside it.
+func (m *Masking) HideCauses(b *GroupBacklog, beside ...string) {
+	if m.For(append(beside, b.DLQTopic)...) == nil {
+		return
+	}
+	for i := range b.Causes {
+		b.Causes[i].Title = b.Causes[i].Place
+	}
 }

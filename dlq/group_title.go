@@ -2,8 +2,10 @@ package dlq
 
 import (
 	"strings"
+	"unicode"
 
 	"dlqmanager/dlq/fingerprint"
+	"dlqmanager/dlq/masking"
 )
 
 // maxGroupTitle is the most characters of a title.
@@ -36,4 +38,25 @@ func GroupTitle(f *fingerprint.Fingerprint) string {
 		return string(title[:maxGroupTitle-1]) + "…"
 	}
 	return string(title)
+}
+
+// GroupPlace describes a group without the message of its errors, which may quote what is hidden: by the class, if that is
+// the name of a type, and the frame.
+func GroupPlace(f *fingerprint.Fingerprint) string {
+	place := *f
+	place.Message = ""
+	if !IsTypeName(f.Class) {
+		place.Class = ""
+	}
+	if place.Class+place.Frame == "" && f.Rule != RuleOverflow {
+		return masking.Hidden
+	}
+	return GroupTitle(&place)
+}
+
+// IsTypeName reports whether the class of an error can be the name of a type. Others may quote anything.
+func IsTypeName(class string) bool {
+	return !strings.ContainsFunc(class, func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune(`._$:\/<>`+"`", c)
+	})
 }

@@ -60,7 +60,8 @@ func scanGroupBacklog(row pgx.CollectableRow) (b dlq.GroupBacklog, err error) {
 	}
 	err = row.Scan(&b.DLQTopic, (*string)(&b.State), &b.Groups, &b.Pending, optionalInstant{&b.OldestPending}, &causes)
 	for i := range causes {
-		b.Causes = append(b.Causes, dlq.BacklogCause{Title: dlq.GroupTitle(&causes[i].Fingerprint), Pending: causes[i].Pending})
+		f := &causes[i].Fingerprint
+		b.Causes = append(b.Causes, dlq.BacklogCause{Title: dlq.GroupTitle(f), Place: dlq.GroupPlace(f), Pending: causes[i].Pending})
 	}
 	return b, err
 }

@@ -44,7 +44,7 @@ func TestOfOpenGroupsTheLargestAreNamed(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, backlogs, 1)
 	require.Equal(t, dlq.BacklogOpen, backlogs[0].State)
-	require.Equal(t, []dlq.BacklogCause{{Title: "no stock", Pending: 2}, {Title: "no price", Pending: 1}}, backlogs[0].Causes)
+	require.Equal(t, []dlq.BacklogCause{{Title: "no stock", Place: "***", Pending: 2}, {Title: "no price", Place: "***", Pending: 1}}, backlogs[0].Causes)
 }
 
 func TestConcurrentWritersKeepTheLimitOfGroups(t *testing.T) {

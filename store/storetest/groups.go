@@ -140,14 +140,14 @@ var groups = map[string]func(*testing.T, fixture){
 		f.store(dlqtest.Arrival())
 		require.Equal(t, map[dlq.BacklogState]dlq.GroupBacklog{
 			dlq.BacklogNew: {DLQTopic: "orders.dlq", State: dlq.BacklogNew, Groups: 2, Pending: 3,
-				Causes: []dlq.BacklogCause{{Title: "no price", Pending: 1}, {Title: "no stock", Pending: 2}}},
+				Causes: []dlq.BacklogCause{{Title: "no price", Place: "***", Pending: 1}, {Title: "no stock", Place: "***", Pending: 2}}},
 		}, backlogs())
 
 		held := dlq.GroupHeld
 		require.NoError(t, f.ChangeGroup(t.Context(), nil, stock[0].GroupID, dlq.GroupChange{State: &held, Hold: dlq.Hold{Count: 100}}))
 		require.Equal(t, map[dlq.BacklogState]dlq.GroupBacklog{
 			dlq.BacklogNew: {DLQTopic: "orders.dlq", State: dlq.BacklogNew, Groups: 1, Pending: 1, OldestPending: &price.CreatedAt,
-				Causes: []dlq.BacklogCause{{Title: "no price", Pending: 1}}},
+				Causes: []dlq.BacklogCause{{Title: "no price", Place: "***", Pending: 1}}},
 			"held": {DLQTopic: "orders.dlq", State: "held", Groups: 1, Pending: 2, OldestPending: &stock[0].CreatedAt},
 		}, backlogs(), "the oldest messages tell which of them are held")
 
@@ -161,7 +161,7 @@ var groups = map[string]func(*testing.T, fixture){
 		f.store(dlqtest.Arrival(noPrice, ordersAt(0, 2, nextDay)))
 		require.Equal(t, map[dlq.BacklogState]dlq.GroupBacklog{
 			dlq.BacklogRegressed: {DLQTopic: "orders.dlq", State: dlq.BacklogRegressed, Groups: 1, Pending: 2,
-				Causes: []dlq.BacklogCause{{Title: "no price", Pending: 2}}},
+				Causes: []dlq.BacklogCause{{Title: "no price", Place: "***", Pending: 2}}},
 		}, backlogs())
 	},
 
@@ -201,7 +201,7 @@ var groups = map[string]func(*testing.T, fixture){
 		require.NoError(t, err)
 		require.Len(t, list, 1)
 		require.Len(t, list[0].Causes, dlq.MaxBacklogCauses)
-		require.Equal(t, dlq.BacklogCause{Title: "no x", Pending: 1}, list[0].Causes[0])
+		require.Equal(t, dlq.BacklogCause{Title: "no x", Place: "***", Pending: 1}, list[0].Causes[0])
 		require.EqualValues(t, dlq.MaxBacklogCauses+5, list[0].Pending)
 	},
 

@@ -114,16 +114,20 @@ func newEngine(p *parts) (*engine, error) {
 		Store: p.store, Publisher: publisher, Memory: memory, Owners: p.workflows, Metrics: metrics, Log: p.log,
 	}
 	if p.database != nil {
-		e.addDatabase(publisher, memory, metrics)
+		return e, e.addDatabase(publisher, memory, metrics)
 	}
 	return e, nil
 }
 
 // addDatabase adds the parts that need a database.
-func (e *engine) addDatabase(publisher activities.Publisher, memory *activities.Memory, metrics *activities.Metrics) {
+func (e *engine) addDatabase(publisher activities.Publisher, memory *activities.Memory, metrics *activities.Metrics) error {
 	db, log := e.database, e.log
+	masking, err := e.cfg.Masking.WithoutSecret()
+	if err != nil {
+		return err
+	}
 	e.registry.MustRegister(telemetry.NewBacklogCollector(db.Topics, log), telemetry.NewBulkCollector(db.RunningRetries, log),
-		telemetry.NewGroupCollector(db.GroupBacklogs, log), telemetry.NewHeldDeadCollector(db.HeldDead, log),
+		telemetry.NewGroupCollector(withoutHidden(masking, db), log), telemetry.NewHeldDeadCollector(db.HeldDead, log),
 		telemetry.NewArchiveCollector(func(ctx context.Context) (telemetry.ArchiveRun, error) {
 			run, err := e.workflows.LastArchiveRun(ctx)
 			return telemetry.ArchiveRun(run), err
@@ -137,6 +141,35 @@ func (e *engine) addDatabase(publisher activities.Publisher, memory *activities.
 	if e.publisher != nil {
 		e.poller = kafka.NewWatermarkPoller(e.publisher, db, e.topics, e.cfg.Verify.Interval.Std(), log)
 		e.addArchiver()
+	}
+	return nil
+}
+
+// backlogs reads what the metrics tell of groups.
+type backlogs interface {
+	GroupBacklogs(ctx context.Context) ([]dlq.GroupBacklog, error)
+	TopicsBeside(ctx context.Context, topic string) ([]string, error)
+}
+
+// withoutHidden reads the causes for the metrics, which need no permission to unmask and are kept elsewhere: so their titles
+// do not quote messages of topics with rules of masking.
+func withoutHidden(masking *dlq.Masking, db backlogs) func(context.Context) ([]dlq.GroupBacklog, error) {
+	if masking == nil {
+		return db.GroupBacklogs
+	}
+	return func(ctx context.Context) ([]dlq.GroupBacklog, error) {
+		read, err := db.GroupBacklogs(ctx)
+		for i := range read {
+			if len(read[i].Causes) == 0 {
+				continue
+			}
+			beside, err := db.TopicsBeside(ctx, read[i].DLQTopic)
+			if err != nil {
+				return nil, err
+			}
+			masking.HideCauses(&read[i], beside...)
+		}
+		return read, err
 	}
 }
 
