@@ -109,7 +109,7 @@ func (v *visit) findArchived(ctx context.Context, asked url.Values, d *archiveDa
 	if s := page.Searched; s != nil && !s.Complete {
 		d.Searched, d.IsExact = s.Messages, false
 	}
-	d.First, d.Next = v.cursorPages("/archive", asked, page.NextCursor)
+	d.First, d.Next = cursorPages("/archive", asked, page.NextCursor)
 	return nil
 }
 
@@ -200,9 +200,8 @@ func usedFilters(path string, asked url.Values) []usedFilter {
 	return chips
 }
 
-// cursorPages are the addresses of the first page, unless it is shown, and of the next one, if there is one.
-func (v *visit) cursorPages(path string, asked url.Values, next *string) (first, after string) {
-	path = v.console.options.Base + path
+// cursorPages are the paths of the first page, unless it is shown, and of the next one, if there is one.
+func cursorPages(path string, asked url.Values, next *string) (first, after string) {
 	if asked.Get("cursor") != "" {
 		first = pageOf(path, without(asked, "cursor"))
 	}

@@ -176,3 +176,18 @@ func TestTheLinksOfAListStayBelowTheBase(t *testing.T) {
 	require.Contains(t, shown, `href="/dlq/plans/new?kind=restore&amp;topic=orders.dlq"`)
 	require.NotContains(t, shown, `href="/archive`)
 }
+
+func TestEveryListLeadsToItsNextPageBelowTheBase(t *testing.T) {
+	t.Parallel()
+	api := letters()
+	for _, list := range []string{"groups", "jobs", "retries", "audit"} {
+		api["GET /api/v1/"+list] = map[string]any{"pagination": map[string]any{"next_cursor": "AAA", "has_next": true}}
+	}
+	api["GET /api/v1/groups"] = client.GroupList{Groups: []client.Group{aGroup()}, Pagination: client.Pagination{HasNext: true, NextCursor: ptr("AAA")}}
+	api["GET /api/v1/jobs"] = map[string]any{"jobs": []any{retryJob()}, "pagination": map[string]any{"next_cursor": "AAA"}}
+	b := open(t, api, func(o *Options) { o.Base = "/dlq" })
+	for _, path := range []string{"/topics/orders.dlq", "/groups", "/jobs", "/retries", "/audit"} {
+		shown := b.get(path + "?cursor=BBB").text
+		require.Regexp(t, `<a href="/dlq`+path+`(\?sort=\w+)?">First page</a> <a href="/dlq`+path+`\?cursor=\w+(&amp;sort=\w+)?" rel="next">Next page`, shown, path)
+	}
+}

@@ -74,7 +74,7 @@ func (v *visit) audit() (*answer, error) {
 	for _, operation := range found.Value.Operations {
 		d.Operations = append(d.Operations, v.operationRow(operation, d.Actions, d.Outcomes, asked))
 	}
-	d.First, d.Next = v.cursorPages("/audit", asked, found.Value.Pagination.NextCursor)
+	d.First, d.Next = cursorPages("/audit", asked, found.Value.Pagination.NextCursor)
 	return show("audit", v.text("Audit"), d)
 }
 

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"net/url"
 
 	"dlqmanager/client"
 )
@@ -59,18 +60,12 @@ func (v *visit) groups() (*answer, error) {
 		return nil, err
 	}
 	data.Groups = page.Groups
-	address := func(cursor string) (string, error) {
-		return link(v.console.options.Base, "/groups", []string{"state", data.State, "sort", data.Sort, "topic", data.Topic, "cursor", cursor})
-	}
-	if params.Cursor != nil {
-		if data.First, err = address(""); err != nil {
-			return nil, err
+	asked := url.Values{}
+	for _, name := range []string{"state", "sort", "topic", "cursor"} {
+		if value := v.query(name); value != nil {
+			asked.Set(name, *value)
 		}
 	}
-	if page.Pagination.NextCursor != nil {
-		if data.Next, err = address(*page.Pagination.NextCursor); err != nil {
-			return nil, err
-		}
-	}
+	data.First, data.Next = cursorPages("/groups", asked, page.Pagination.NextCursor)
 	return show("groups", v.text("Causes"), data)
 }

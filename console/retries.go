@@ -44,24 +44,12 @@ func (v *visit) retries() (*answer, error) {
 	for _, state := range retryStates {
 		d.States = append(d.States, stateData{state, v.aboutRetryState(state)})
 	}
-	address := func(cursor *string) string {
-		query := url.Values{}
-		for name, value := range map[string]*string{"topic": params.Topic, "actor": params.Actor, "cursor": cursor} {
-			if value != nil {
-				query.Set(name, *value)
-			}
+	asked := url.Values{}
+	for _, name := range []string{"topic", "actor", "cursor"} {
+		if value := v.query(name); value != nil {
+			asked.Set(name, *value)
 		}
-		path := v.console.options.Base + "/retries"
-		if len(query) > 0 {
-			path += "?" + query.Encode()
-		}
-		return path
 	}
-	if params.Cursor != nil {
-		d.First = address(nil)
-	}
-	if next := got.Value.Pagination.NextCursor; next != nil && got.Value.Pagination.HasNext {
-		d.Next = address(next)
-	}
+	d.First, d.Next = cursorPages("/retries", asked, got.Value.Pagination.NextCursor)
 	return show("retries", v.text("Retries"), d)
 }

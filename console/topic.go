@@ -106,6 +106,10 @@ func (v *visit) topic() (*answer, error) {
 
 // topicPath is the page of a topic.
 func topicPath(topic string, selected filters, sort, span string) string {
+	return pageOf("/topics/"+url.PathEscape(topic), topicQuery(selected, sort, span))
+}
+
+func topicQuery(selected filters, sort, span string) url.Values {
 	query := selected.query()
 	if sort == "created_at" {
 		query.Set("sort", sort)
@@ -113,11 +117,7 @@ func topicPath(topic string, selected filters, sort, span string) string {
 	if span == "month" {
 		query.Set("span", span)
 	}
-	path := "/topics/" + url.PathEscape(topic)
-	if len(query) > 0 {
-		path += "?" + query.Encode()
-	}
-	return path
+	return query
 }
 
 // addFilters leads to the page with more filters: the form is a GET, so that it works without the script.

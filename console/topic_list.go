@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -98,10 +97,9 @@ func (v *visit) topicList(topic string, selected filters, list *client.MessageLi
 		data.First = data.Here
 	}
 	if next := list.Pagination.NextCursor; next != nil {
-		data.Next = data.Here + "?cursor=" + url.QueryEscape(*next)
-		if strings.Contains(data.Here, "?") {
-			data.Next = data.Here + "&cursor=" + url.QueryEscape(*next)
-		}
+		asked := topicQuery(selected, sort, span)
+		asked.Set("cursor", *next)
+		data.Next = pageOf(topicPath(topic, nil, "", ""), asked)
 	}
 	return data
 }
