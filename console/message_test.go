@@ -59,6 +59,16 @@ func TestNumbersOfAValueStayExact(t *testing.T) {
 	require.Contains(t, page.text, "9007199254740993")
 }
 
+func TestAnArchivedHopLeadsToThePageInTheArchive(t *testing.T) {
+	t.Parallel()
+	b := openMessage(t, letter())
+	b.api["GET /api/v1/dlq/messages/"+messageID+"/chain"] = client.Chain{Hops: []client.Hop{
+		{ID: "550e8400-e29b-41d4-a716-446655440009", Status: client.StatusRESOLVED, Archived: true}, {ID: messageID, Status: client.StatusPENDING},
+	}}
+	page := b.get("/messages/" + messageID)
+	require.Contains(t, page.text, `href="/archive/550e8400-e29b-41d4-a716-446655440009"`)
+}
+
 func TestAMessageIsShownThoughItsHistoryIsNot(t *testing.T) {
 	t.Parallel()
 	b := openMessage(t, letter())
