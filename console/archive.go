@@ -19,9 +19,11 @@ type archiveData struct {
 	Topics []string
 	// Fields are the values of the form, by the names of the API's filters.
 	Fields map[string]string
-	Used   []usedFilter
+	Chips  []chip
+	// Clear is this page without filters.
+	Clear string
 	// Kept are the filters without a field, which the form sends along.
-	Kept []usedFilter
+	Kept []filter
 	// HasMore tells whether a filter below the fold is in use.
 	HasMore bool
 	// Messages are nil before a topic was chosen.
@@ -36,9 +38,6 @@ type archiveData struct {
 	// RestoreAll is the page of the plan that restores everything that was found.
 	RestoreAll string
 }
-
-// usedFilter is a filter in use, with the page without the filter. Text says it in words; empty: its name and its value do.
-type usedFilter struct{ Name, Value, Without, Text string }
 
 // archiveFields are the filters that the form has a field for. The API's other filters are added by their names.
 var archiveFields = []string{
@@ -71,15 +70,14 @@ func (v *visit) archive() (*answer, error) {
 	for _, name := range []string{"created_from", "created_to"} {
 		d.Fields[name] = fieldTime(d.Fields[name])
 	}
-	d.Used = usedFilters("/archive", asked)
-	for i, used := range d.Used {
-		d.Used[i].Text = filter{used.Name, used.Value}.words(v.language)
-		isField := slices.Contains(archiveFields, used.Name)
-		if !isField {
+	for _, used := range usedFilters(asked, "topic") {
+		d.Chips = append(d.Chips, chip{Text: used.words(v.language), Without: withoutFilter("/archive", asked, used), IsNot: used.Not()})
+		if !slices.Contains(archiveFields, used.Name) {
 			d.Kept = append(d.Kept, used)
 		}
 		d.HasMore = d.HasMore || !slices.Contains([]string{"status", "error", "key", "created_from", "created_to"}, used.Name)
 	}
+	d.Clear = pageOf("/archive", url.Values{"topic": {d.Topic}})
 	plan := without(asked, "cursor", "sort", "page_size")
 	plan.Set("kind", "restore")
 	d.RestoreAll = pageOf("/plans/new", plan)
@@ -186,18 +184,23 @@ func fieldTime(value string) string {
 	return at.UTC().Format("2006-01-02T15:04:05")
 }
 
-// usedFilters lists the filters of a page.
-func usedFilters(path string, asked url.Values) []usedFilter {
-	var chips []usedFilter
-	for name, values := range without(asked, "topic", "cursor", "sort", "page_size", "page") {
+// usedFilters are the parameters of a list that filter it, but those that have the names.
+func usedFilters(asked url.Values, names ...string) filters {
+	var used filters
+	for name, values := range without(asked, append(names, "cursor", "sort", "page_size", "page")...) {
 		for _, value := range values {
-			rest := without(asked, "cursor")
-			rest[name] = slices.DeleteFunc(slices.Clone(values), func(other string) bool { return other == value })
-			chips = append(chips, usedFilter{Name: name, Value: value, Without: pageOf(path, rest)})
+			used = append(used, filter{name, value})
 		}
 	}
-	slices.SortFunc(chips, func(a, b usedFilter) int { return strings.Compare(a.Name+"="+a.Value, b.Name+"="+b.Value) })
-	return chips
+	slices.SortFunc(used, func(a, b filter) int { return strings.Compare(a.Name+"="+a.Value, b.Name+"="+b.Value) })
+	return used
+}
+
+// withoutFilter is a list without one of its filters.
+func withoutFilter(path string, asked url.Values, used filter) string {
+	rest := without(asked, "cursor")
+	rest[used.Name] = slices.DeleteFunc(rest[used.Name], func(value string) bool { return value == used.Value })
+	return pageOf(path, rest)
 }
 
 // cursorPages are the paths of the first page, unless it is shown, and of the next one, if there is one.

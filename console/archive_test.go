@@ -57,7 +57,7 @@ func TestArchivedMessagesAreListedAndPlannedWithTheSameFilters(t *testing.T) {
 	require.Contains(t, shown, `href="/plans/new?kind=restore&amp;not.class=A&amp;not.class=B&amp;status=DEAD&amp;topic=orders.dlq"`)
 	require.Contains(t, shown, `href="/archive?cursor=AAA&amp;not.class=A`, "the next page")
 	require.Contains(t, shown, `href="/archive?not.class=A&amp;not.class=B&amp;status=DEAD&amp;topic=orders.dlq"`, "the first page")
-	require.Contains(t, shown, `href="/archive?not.class=B&amp;status=DEAD&amp;topic=orders.dlq" aria-label="Remove the filter not.class"`)
+	require.Contains(t, shown, `href="/archive?not.class=B&amp;status=DEAD&amp;topic=orders.dlq" aria-label="Remove this filter: not: error class is “A”"`)
 	require.Contains(t, shown, `<input type="hidden" name="not.class" value="A">`, "the form keeps what it has no field for")
 }
 

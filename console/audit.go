@@ -13,7 +13,7 @@ import (
 // auditData is the page that shows who changed what and why.
 type auditData struct {
 	Fields      map[string]string
-	Used        []usedFilter
+	Chips       []chip
 	Operations  []operationRow
 	Actions     []action
 	Outcomes    []outcome
@@ -63,12 +63,12 @@ func (v *visit) audit() (*answer, error) {
 	if found == nil {
 		found = &client.Answer[client.OperationList]{}
 	}
-	d := auditData{Refused: refused, Fields: map[string]string{}, Used: usedFilters("/audit", asked), Actions: v.actions(), Outcomes: v.outcomes()}
+	d := auditData{Refused: refused, Fields: map[string]string{}, Actions: v.actions(), Outcomes: v.outcomes()}
 	for _, name := range []string{"subject", "action", "topic", "target_id", "outcome", "from", "to"} {
 		d.Fields[name] = asked.Get(name)
 	}
-	if topic := d.Fields["topic"]; topic != "" { // a filter like the others here
-		d.Used = append(d.Used, usedFilter{Name: "topic", Value: topic, Without: pageOf("/audit", without(asked, "topic", "cursor"))})
+	for _, used := range usedFilters(asked) {
+		d.Chips = append(d.Chips, chip{Text: used.Name + ": " + used.Value, Without: withoutFilter("/audit", asked, used)})
 	}
 	d.Fields["from"], d.Fields["to"] = fieldTime(d.Fields["from"]), fieldTime(d.Fields["to"])
 	for _, operation := range found.Value.Operations {

@@ -41,11 +41,11 @@ func (f filter) baseWords(l locale) string {
 	case "verified":
 		switch f.Value {
 		case "yes":
-			return l.text("delivered and verified")
+			return l.text("delivered and passed by the consumer")
 		case "no":
-			return l.text("delivered and not verified")
+			return l.text("delivered and not passed by the consumer")
 		}
-		return l.text("delivered, and nobody can say whether verified")
+		return l.text("delivered, and nobody can say whether passed")
 	default:
 		return l.text("%s is “%s”", filterLabel(l, base), f.Value)
 	}

@@ -4,9 +4,9 @@ package console
 var groupTexts = texts{
 	// The list.
 	"Dead letters that failed for the same reason, as one row. A cause has the same class, place in your code and message.": "同じ理由で失敗したデッドレターを 1 行にまとめています。同じ原因とは、クラス、コードの場所、メッセージが同じものです。",
-	"With messages": "メッセージあり", "Order": "並び順", "Last seen": "最終発生", "Most PENDING": "PENDING の多い順", "Newest": "新しい順", "Show": "表示", "Show all": "すべて表示",
-	"State": "状態", "First seen": "初回発生", "owner": "担当", "until": "期限:",
-	"This page is empty now.": "このページには項目がなくなりました。", "No cause is like that.": "条件に合う原因はありません。",
+	"With messages": "メッセージあり", "Last seen": "最終発生", "Most PENDING": "PENDING の多い順", "Newest": "新しい順",
+	"First seen": "初回発生", "owner": "担当", "until": "期限:",
+	"This page is empty now.": "このページには項目がなくなりました。", "No cause is like that.": "フィルターに一致する原因はありません。",
 	"No dead letters, so no causes.":                                       "デッドレターがないため、原因もありません。",
 	"Unknown: the cause also has messages in topics that you may not see.": "不明です。閲覧できないトピックにもこの原因のメッセージがあります。",
 
@@ -15,11 +15,8 @@ var groupTexts = texts{
 	"Nobody has decided anything yet, or a decision has ended. Alerts tell of it.":                  "まだ誰も判断していないか、以前の判断が終わっています。アラートで通知されます。",
 	"The cause is known and not fixed yet. Alerts are quiet until a condition of the hold is met.":  "原因は分かっていて、まだ修正されていません。保留の条件を満たすまでアラートは止まります。",
 	"Somebody has said that it is fixed. A later record that fails in the same way opens it again.": "修正済みとされています。その後のレコードが同じように失敗すると、再び未対応になります。",
-	"Messages that wait for a retry.":        "再送を待っているメッセージです。",
-	"Messages that are being sent back now.": "再送している最中のメッセージです。",
-	"Messages that were sent back and acknowledged by Kafka. A consumer may still fail on them: then they come back.": "再送され、Kafka が受け取りを確認したメッセージです。コンシューマーが再び失敗すると戻ってきます。",
-	"Messages that are not retried unless somebody revives them.":                                                     "復活させない限り再送されないメッセージです。",
-	"Messages that arrived in about the last hour. Archived and deleted messages stay counted here.":                  "およそ直近 1 時間に到着したメッセージです。アーカイブや削除をしたものも含みます。",
+
+	"Messages that arrived in about the last hour. Archived and deleted messages stay counted here.": "およそ直近 1 時間に到着したメッセージです。アーカイブや削除をしたものも含みます。",
 
 	"Unknown, or there is none. Some numbers are unknown to whoever may not see all topics of the cause.": "不明、または該当なしです。原因のすべてのトピックを閲覧できない場合、一部の数値は不明になります。",
 
@@ -45,7 +42,7 @@ var groupTexts = texts{
 	"For how long": "期間", "1 hour": "1 時間", "3 hours": "3 時間", "4 hours": "4 時間", "8 hours": "8 時間", "1 day": "1 日", "3 days": "3 日", "1 week": "1 週間", "31 days": "31 日",
 	"No time, only the conditions below": "期間なし（下の条件のみ）", "Other conditions, owner and reason": "その他の条件、担当者、理由",
 	"Until (UTC), in place of the duration": "期限（UTC、期間の代わり）", "Or until so many more have arrived": "または、さらにこの件数が到着するまで", "Or until so many arrive in an hour": "または、1 時間にこの件数が到着するまで",
-	"Reason, for the audit": "理由（監査に記録）", "Open again": "未対応に戻す", "Open this cause again": "この原因を未対応に戻す",
+	"Open again": "未対応に戻す", "Open this cause again": "この原因を未対応に戻す",
 	"The conditions of the hold are forgotten.": "保留の条件は破棄されます。", "Alerts tell of the cause again.": "アラートが再び通知されます。",
 	"The fix is forgotten with the noted ends of the topics.": "修正の記録とトピックの終端の記録は破棄されます。",
 	"Mark as fixed": "修正済みにする", "Which release fixes it": "修正したリリース",
@@ -72,8 +69,8 @@ var groupTexts = texts{
 	"Came back after the fix": "修正後に再発", "What was decided": "これまでの判断", "Nobody has decided anything about it yet.": "この原因については、まだ誰も判断していません。",
 	"You may not read the audit, so who has decided what is not shown.": "監査を閲覧する権限がないため、誰が何を判断したかは表示されません。",
 	"Owner: %s": "担当者: %s", "Owner removed": "担当者を削除", "Ticket: %s": "チケット: %s", "Ticket removed": "チケットを削除", "Note: %s": "メモ: %s", "Note removed": "メモを削除",
-	"What was tried": "これまでの対応", "Job": "ジョブ", "Began": "開始", "Matched": "対象", "Sent": "送信", "Came back": "再発",
-	"Sent messages were acknowledged by Kafka. Those that came back have failed again; more may follow.": "送信は Kafka が受け取りを確認した件数です。再発は再び失敗した件数で、今後増える可能性があります。",
+	"What was tried": "これまでの対応", "Began": "開始",
+	"Sent messages were acknowledged by Kafka. Those that came back have failed again; more may follow.": "「送信済み」は Kafka が受け取りを確認した件数です。「戻り」は再び失敗した件数で、今後増える可能性があります。",
 	"No job of its topics names this cause.":                                                           "この原因を指定したジョブは、トピックの最近のジョブにはありません。",
 	"%d other jobs of its topics may have sent messages of it too: their filters do not name a cause.": "原因を指定していないほかの %d 件のジョブも、この原因のメッセージを送信した可能性があります。",
 
@@ -85,7 +82,7 @@ var groupTexts = texts{
 	"A header of the messages or a rule of the configuration names the cause.":                           "メッセージのヘッダーまたは設定の規則が原因を指定しています。",
 	"Its topic has too many causes, so further ones are counted here together.":                          "トピックの原因が多すぎるため、以降の原因をここにまとめています。",
 	"Rule": "規則", "version": "バージョン", "Scope": "範囲", "the consumer group, or the topic if the group is unknown": "コンシューマーグループ。不明な場合はトピック",
-	"Class": "クラス", "Place in the code": "コードの場所", "Message": "メッセージ", "Id": "ID",
+	"Class": "クラス", "Place in the code": "コードの場所",
 
 	// Answers to forms.
 	"The cause is held: its alerts are quiet. It opens by itself when a condition is met.": "原因を保留にしました。アラートは止まります。条件を満たすと自動的に未対応に戻ります。",

@@ -125,7 +125,7 @@ func TestAJobThatEndedMeanwhileIsANoticeBesideItsRow(t *testing.T) {
 	require.Contains(t, list, "This job has changed meanwhile. Nothing was changed.")
 	require.Contains(t, list, `href="/jobs?cursor=abc&amp;state=RUNNING"`)
 	require.Contains(t, list, `href="/jobs?state=RUNNING"`, "the first page")
-	require.Contains(t, list, `href="/jobs" aria-label="Without this filter: RUNNING"`)
+	require.Contains(t, list, `href="/jobs" aria-label="Remove this filter: RUNNING"`)
 }
 
 func TestACompletedJobIsNotCalledRepaired(t *testing.T) {

@@ -4,8 +4,8 @@ package console
 var jobTexts = texts{
 	"Retries and changes of many messages, newest first. A job is a workflow: it goes on when you close this page.": "多数のメッセージの再送と変更です。新しい順に表示します。" +
 		"ジョブはワークフローなので、ページを閉じても続きます。",
-	"Filter": "絞り込み", "Without this filter: %s": "このフィルターを外す: %s", "Clear all": "すべて解除", "Kind": "種類", "State": "状態", "all": "すべて",
-	"Started by": "開始した人", "Started": "開始", "at any time": "すべての期間", "Show": "表示", "Job": "ジョブ", "Progress": "進み具合", "Steer": "操作",
+	"Kind": "種類", "State": "状態", "all": "すべて",
+	"Started by": "開始した人", "Started": "開始", "at any time": "すべての期間", "Show": "表示", "Progress": "進み具合", "Steer": "操作",
 	"This job has changed meanwhile. Nothing was changed.": "ジョブの状態が変わっていたため、何も変更していません。",
 	"%d came back": "戻り %d 件", "%d failed": "失敗 %d 件", "%d dead": "DEAD %d 件", "%d waiting": "待機 %d 件",
 	"You may not steer jobs.": "ジョブを操作する権限がありません。",
@@ -60,7 +60,7 @@ var jobTexts = texts{
 	"Passed":             "通過",
 	"Not passed":         "未通過",
 	"Nobody knows":       "確認できず",
-	"Came back":          "戻り", "Failed": "失敗", "Dead": "DEAD", "Waiting": "待機", "Skipped": "スキップ",
+	"Came back":          "戻り", "Dead": "DEAD", "Waiting": "待機", "Skipped": "スキップ",
 	"Messages in the scope when the job was created. Later arrivals are not touched.": "ジョブの作成時点で対象だったメッセージ。後から届いたものは含みません。",
 	"Exact at any time.": "常に正確な値です。",
 	"Changed by others meanwhile, locked, or not reached before a cancellation. Known at the end.": "ほかの操作で変更または削除されたもの、ロック中のもの、中止により未処理のもの。終了時に確定します。",
@@ -108,7 +108,7 @@ var jobTexts = texts{
 	"they were delivered without Kafka": "Kafka を使わずに配信した", "Kafka named no offset for them": "Kafka がオフセットを返さなかった",
 	"the target is an HTTP endpoint, which has no consumer group": "送信先が HTTP エンドポイントで、コンシューマーグループがない",
 	"the target topic was deleted or made anew":                   "送信先のトピックが削除または再作成された",
-	"the consumers are a share group, which commits no offsets":   "コンシューマーが共有グループで、オフセットをコミットしない",
+	"the consumers are a share group, which commits no offsets":   "コンシューマーがシェアグループで、オフセットをコミットしない",
 	"the consumer may have passed them to a retry topic":          "コンシューマーがリトライトピックに移した可能性がある",
 	"the headers name no consumer group, and none is configured":  "ヘッダーにコンシューマーグループがなく、設定もない",
 	"the offsets of the group have not been read yet":             "グループのオフセットをまだ読んでいない",
@@ -116,7 +116,7 @@ var jobTexts = texts{
 	"the consumer group is gone, or does not read the topic":      "コンシューマーグループがないか、トピックを読んでいない",
 	"the offsets of the group are too old":                        "グループのオフセットが古い",
 
-	"What was asked for": "ジョブの内容", "Reason": "理由", "who did what with it": "操作の記録", "Workflow": "ワークフロー", "Temporal’s Web UI": "Temporal の Web UI",
+	"What was asked for": "ジョブの内容", "Reason": "理由", "who did what with it": "操作の記録", "Temporal’s Web UI": "Temporal の Web UI",
 }
 
 var jobPlurals = plurals{

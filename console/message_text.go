@@ -2,7 +2,7 @@ package console
 
 // messageTexts are the texts of messages and single retries.
 var messageTexts = texts{
-	"Message %s": "メッセージ %s", "Key": "キー", "Headers": "ヘッダー", "Name": "名前", "Kind": "種類",
+	"Message %s": "メッセージ %s",
 	"One dead letter: why it failed, what is in it, and what became of it.": "デッドレター 1 件の失敗の理由、内容、その後の経過です。",
 	"Messages with the same cause":                                          "同じ原因のメッセージ",
 
@@ -10,10 +10,10 @@ var messageTexts = texts{
 	"It waits for a retry.": "再送を待っています。", "It is done here.": "ここでの処理は終わりました。",
 	"A workflow is sending it. Closing this page stops nothing.":                                              "ワークフローが送信しています。このページを閉じても止まりません。",
 	"It is not sent again unless somebody revives it.":                                                        "復活させない限り、再送されません。",
-	"Delivered: the target has acknowledged it.":                                                              "配信済み: 宛先が受け取りを確認しました。",
+	"Delivered: the target has acknowledged it.":                                                              "配信済み: 送信先が受け取りを確認しました。",
 	"Replaced: an edited copy was sent in its place.":                                                         "置き換え済み: 代わりに編集したコピーを送信しました。",
 	"Exhausted: all its retries failed.":                                                                      "再送の上限: すべての再送が失敗しました。",
-	"Refused: the target can never take it as it is.":                                                         "拒否: このままでは宛先が受け取れません。",
+	"Refused: the target can never take it as it is.":                                                         "拒否: このままでは送信先が受け取れません。",
 	"Given up: somebody marked it dead.":                                                                      "断念: 担当者が DEAD にしました。",
 	"Passed by the consumer: its group has committed an offset beyond the message, and it has not come back.": "コンシューマーが通過しました: グループがこのメッセージより先のオフセットをコミットし、メッセージは戻ってきていません。",
 	"Not passed by the consumer yet: its group has not committed an offset beyond the message.":               "まだ通過していません: グループがこのメッセージより先のオフセットをコミットしていません。",
@@ -22,7 +22,7 @@ var messageTexts = texts{
 	"Nobody can say whether the consumer got past it: %s":                                                     "コンシューマーが通過したかどうかは分かりません: %s",
 	"it is not known where it was written.":                                                                   "書き込み先が分かりません。",
 	"it went to an HTTP endpoint, which has no offsets.":                                                      "オフセットのない HTTP エンドポイントに送られました。",
-	"the target did not tell the offset.":                                                                     "宛先がオフセットを返しませんでした。",
+	"the target did not tell the offset.":                                                                     "送信先がオフセットを返しませんでした。",
 	"the topic was deleted and made anew.":                                                                    "トピックが削除され、作り直されました。",
 	"a share group does not commit offsets.":                                                                  "シェアグループはオフセットをコミットしません。",
 	"the consumer uses retry topics, so its offset says nothing.":                                             "コンシューマーがリトライトピックを使うため、オフセットでは判断できません。",
@@ -33,18 +33,18 @@ var messageTexts = texts{
 	"the offsets of the group were read too long ago.":                                                        "グループのオフセットを最後に読み取ったのが古すぎます。",
 	"it came back.":                          "戻ってきました。",
 	"passing fault, such as a network error": "ネットワークエラーなど、一時的な障害",
-	"the target asked to slow down":          "宛先が速度を落とすよう求めました",
-	"the manager may not write to the target; the message is not at fault":                                                               "宛先への書き込みが許可されていません。メッセージの問題ではありません",
-	"the target refuses this message, whatever the time":                                                                                 "宛先がこのメッセージを受け付けません。時間をおいても変わりません",
+	"the target asked to slow down":          "送信先が速度を落とすよう求めました",
+	"the manager may not write to the target; the message is not at fault":                                                               "送信先への書き込みが許可されていません。メッセージの問題ではありません",
+	"the target refuses this message, whatever the time":                                                                                 "送信先がこのメッセージを受け付けません。時間をおいても変わりません",
 	"No worker has taken the message for this retry. It waits for a worker, or it did not start. Another retry joins it or starts anew.": "この再送のメッセージをまだどのワーカーも受け取っていません。ワーカーを待っているか、開始できませんでした。もう一度再送すると、合流するか新しく始まります。",
 	"The retry is sending the message.":                                                                                                  "再送がメッセージを送信しています。",
-	"The target has acknowledged the message. Whether the consumer got past it, the page of the message shows.":                          "宛先がメッセージの受け取りを確認しました。コンシューマーが通過したかどうかは、メッセージのページに表示されます。",
+	"The target has acknowledged the message. Whether the consumer got past it, the page of the message shows.":                          "送信先がメッセージの受け取りを確認しました。コンシューマーが通過したかどうかは、メッセージのページに表示されます。",
 	"The message was not delivered. The error says why.":                                                                                 "メッセージは配信されませんでした。理由はエラーのとおりです。",
 	"The retry ended without an attempt: it was cancelled, or the message was marked dead meanwhile.":                                    "送信せずに終わりました。中止されたか、その間にメッセージが DEAD にされました。",
 	"The message was deleted, and the outcome with it.":                                                                                  "メッセージが削除され、結果も失われました。",
 
 	// The state of a message.
-	"Retries used: %d of %d": "使った再送: %d / %d 回", "Written to": "書き込み先", "partition": "パーティション", "offset": "オフセット",
+	"Retries used: %d of %d": "使った再送: %d / %d 回", "Written to": "書き込み先",
 	"Asked for by": "依頼者", "The retry began:": "再送の開始:", "Suspicious:": "疑わしい内容:",
 	"A bulk retry skips it. Read it before you send it.": "一括再送では飛ばされます。送信する前に内容を確認してください。",
 	"Its edited copy was sent in its place:":             "代わりに送信した編集済みのコピー:", "It is the edited copy of": "編集元のメッセージ:",
@@ -52,7 +52,7 @@ var messageTexts = texts{
 	"this message": "このメッセージ", "archived": "アーカイブ済み", "came back": "戻ってきた時刻:", "arrived": "到着:",
 	"edited copy, made": "編集したコピー、作成:", "delivered": "配信済み", "failed": "失敗", "rejected": "拒否", "a job": "ジョブ",
 	"The chain is longer than this. The messages nearest to this one are shown.": "経過はこれより長く続いています。このメッセージに近いものを表示しています。",
-	"No.": "回", "Result": "結果", "Sent to": "送信先", "Ended": "終了", "Workflow": "ワークフロー",
+	"No.": "回", "Result": "結果", "Sent to": "送信先",
 	"No retry of this message has ended yet.": "このメッセージの再送で終わったものはまだありません。",
 	"It moves to the archive after":           "アーカイブへの移動:", "It is deleted for ever after": "完全な削除:",
 
@@ -66,10 +66,10 @@ var messageTexts = texts{
 	"JSON": "JSON", "Text": "テキスト", "Hex": "16 進", "Download": "ダウンロード", "Download all %s": "全体 %s をダウンロード", "decoded with its schema": "スキーマで復号",
 	"Only the first %s are shown.": "先頭の %s だけを表示しています。", "Only the beginning of %s is shown.": "全体 %s の先頭だけを表示しています。",
 	"These bytes are no UTF-8. What is no character is shown as �.": "UTF-8 ではないバイト列です。文字でない部分は � で表示しています。",
-	"null: the record has none.":                                    "null: レコードにありません。", "Empty: no bytes.": "空: 0 バイトです。", "empty": "空",
+	"null: the record has none.":                                    "null: レコードにありません。", "Empty: no bytes.": "空: 0 バイトです。",
 	"%d headers more are left out here. The API has all.":                                              "ほかの %d 件のヘッダーは省略しています。すべて API で取得できます。",
 	"In the order of the record. Headers that describe the failure come off when the message is sent.": "レコードでの順序です。失敗を記したヘッダーは送信時に外されます。",
-	"The record has no headers.": "レコードにヘッダーはありません。", "Schema": "スキーマ", "The value cannot be decoded:": "値を復号できません:",
+	"Schema": "スキーマ", "The value cannot be decoded:": "値を復号できません:",
 	"The key cannot be decoded:": "キーを復号できません:",
 	"Reveal":                     "表示する", "You see parts that are hidden from others, until": "ほかの人には非表示の部分を表示しています。期限:",
 	"You see the whole message for ten minutes. The audit has your reason.": "10 分間、メッセージの全体を表示します。理由は監査に記録されました。",
@@ -81,7 +81,7 @@ var messageTexts = texts{
 
 	// Origin.
 	"Where it comes from": "発生元", "Original record": "元のレコード", "Its time": "その時刻", "Told by": "根拠", "the name of the dead-letter topic": "デッドレタートピックの名前",
-	"the request that handed it in": "受け付けたリクエスト", "the headers of": "ヘッダー:", "Consumer group": "コンシューマーグループ", "tried %d times": "%d 回試行",
+	"the request that handed it in": "受け付けたリクエスト", "the headers of": "ヘッダー:", "tried %d times": "%d 回試行",
 	"Dead letter": "デッドレター", "no record of Kafka": "Kafka のレコードではありません",
 	"Changed": "変更", "Trace": "トレース", "Correlation": "相関 ID",
 	"For the command line": "コマンドライン", "Copy %s": "%s をコピー", "curl, retry": "curl、再送", "dlqctl, retry": "dlqctl、再送",
@@ -89,7 +89,7 @@ var messageTexts = texts{
 	"DLQ_URL is the address of the server, DLQ_TOKEN a token of yours, KAFKA_BROKERS the address of Kafka.": "DLQ_URL はサーバーのアドレス、DLQ_TOKEN は自分のトークン、KAFKA_BROKERS は Kafka のアドレスです。",
 
 	// Changes.
-	"Retry": "再送", "Retry is off.": "再送できません。", "Edit and retry": "編集して再送", "Reason": "理由", "More actions": "その他の操作", "Revive": "復活",
+	"Retry is off.": "再送できません。", "Edit and retry": "編集して再送", "More actions": "その他の操作", "Revive": "復活",
 	"Mark dead":   "DEAD にする",
 	"Retry again": "もう一度再送",
 	"If its workflow was ended by hand in Temporal, this starts a new one. Otherwise it joins the one that runs, and nothing is sent twice.": "Temporal でワークフローを手動で終わらせた場合は、新しく始めます。それ以外は実行中のものに合流し、二重に送ることはありません。",
@@ -126,9 +126,9 @@ var messageTexts = texts{
 	"Remove header %d": "ヘッダー %d を削除",
 	"Headers that describe the failure come off by themselves when the copy is sent. An empty line adds nothing.": "失敗を記したヘッダーは、コピーの送信時に自動で外されます。空の行は追加されません。",
 	"It decides which class a consumer makes of the record, so it stays.":                                         "コンシューマーがどのクラスに変換するかを決めるため、変更できません。",
-	"Target topic": "宛先のトピック",
+	"Target topic": "送信先のトピック",
 	"Empty: the original topic. Another one must be among those that targets.allowed names.": "空なら元のトピックです。ほかのトピックは targets.allowed にあるものに限ります。",
-	"For the audit: why you change it.": "監査のための変更の理由です。",
+
 	"Nothing is changed yet. To send the message as it is, use the button Retry on its page.":  "まだ何も変更していません。そのまま送るには、メッセージのページで「再送」を押してください。",
 	"The text has changed since the review. Look at the changes again, then send them.":        "確認の後に内容が変わりました。変更点をもう一度確認してから送信してください。",
 	"The value has more than %s, which is too much for a form. Edit it as a file with dlqctl.": "値が %s を超えるため、フォームでは編集できません。dlqctl でファイルとして編集してください。",
@@ -141,7 +141,7 @@ var messageTexts = texts{
 
 	// Single retries.
 	"Retries of single messages, running and recent, the newest first. Retries of many messages are jobs.": "メッセージ 1 件ごとの再送です。実行中と最近のものを新しい順に表示します。まとめての再送はジョブにあります。",
-	"Filter": "絞り込む", "Without filter": "絞り込みを解除", "What the states mean": "状態の意味", "to": "宛先:",
+	"What the states mean": "状態の意味", "to": "送信先:",
 	"joined a retry that was running":                                          "実行中の再送に合流",
 	"No retry of a single message here. A message is retried on its own page.": "メッセージ 1 件ごとの再送はありません。再送はメッセージのページで実行します。",
 }

@@ -3,7 +3,7 @@ package console
 // overviewTexts are the texts of the overview and of topics.
 var overviewTexts = texts{
 	// The chart, which all parts share.
-	"%d in all.": "合計 %d 件。", "Most from %s: %d.": "最多は %s から: %d 件。", "The numbers as a table": "数値を表で見る", "From": "開始", "All": "すべて",
+	"%d in all.": "合計 %d 件。", "Most from %s: %d.": "最多は %s から: %d 件。", "The numbers as a table": "数値を表で見る", "From": "開始",
 
 	// The overview.
 	"Now": "現在", "Arrivals": "到着", "Unwell": "異常", "All well": "正常",
@@ -18,16 +18,16 @@ var overviewTexts = texts{
 	"This part needs a database.":                                                              "この部分にはデータベースが必要です。",
 
 	"wait for a retry or for you": "再送または対応を待っています", "Arriving per minute": "毎分の到着",
-	"mean of the last five minutes": "直近 5 分の平均", "are not retried unless you revive them": "復帰させるまで再送しません", "Running jobs": "実行中のジョブ",
+	"mean of the last five minutes": "直近 5 分の平均", "are not retried unless you revive them": "復活させるまで再送しません", "Running jobs": "実行中のジョブ",
 	"retries and changes of many messages": "多数のメッセージの再送と変更", "Largest open causes": "未対応の大きな原因", "New causes": "新しい原因", "All of them": "すべて表示",
 	"Arrivals of the last 24 hours, by hour": "直近 24 時間の到着 (1 時間ごと)", "Arrivals of the last 30 days, by day": "直近 30 日の到着 (1 日ごと)",
-	"other topics": "その他のトピック", "Time of the chart": "グラフの期間", "24 hours": "24 時間", "30 days": "30 日", "Cause": "原因", "Last hour": "直近 1 時間",
+	"other topics": "その他のトピック", "Time of the chart": "グラフの期間", "24 hours": "24 時間", "30 days": "30 日", "Last hour": "直近 1 時間",
 	"Since": "発生", "came back after its fix": "修正後に再発", "No open cause.": "未対応の原因はありません。", "ingest held": "取り込み停止", "lost records": "失われたレコードあり",
 
-	"What the states mean": "ステータスの意味", "Waits: for a retry that you start, or for your decision.": "再送の開始、または判断を待っています。",
+	"Waits: for a retry that you start, or for your decision.":                                "再送の開始、または判断を待っています。",
 	"Is being sent back by a retry or a job.":                                                 "再送またはジョブが送信中です。",
-	"Has no retries left or was marked dead. It is not sent back unless somebody revives it.": "再送の回数を使い切ったか、DEAD にされました。復帰させるまで送信しません。",
-	"Was delivered to its target. Whether a consumer got past it, the message itself says.":   "宛先に送達しました。コンシューマーが処理を通過したかは、メッセージのページに表示します。",
+	"Has no retries left or was marked dead. It is not sent back unless somebody revives it.": "再送の回数を使い切ったか、DEAD にされました。復活させるまで送信しません。",
+	"Was delivered to its target. Whether a consumer got past it, the message itself says.":   "送信先に配信しました。コンシューマーが処理を通過したかは、メッセージのページに表示します。",
 
 	// An empty installation.
 	"The first dead letter is here.": "最初のデッドレターが届きました。", "Show the overview": "概要を表示",
@@ -41,16 +41,18 @@ var overviewTexts = texts{
 	"The worker finds new topics by itself, within a minute. Other names are set by kafka.dlq_topic_pattern.": "" +
 		"新しいトピックは 1 分以内に自動で見つかります。ほかの名前は kafka.dlq_topic_pattern で設定します。",
 
-	"By the API or dlqctl, without Kafka": "Kafka を使わず、API または dlqctl で", "Copy": "コピー", "With the demonstration": "デモで",
+	"By the API or dlqctl, without Kafka": "Kafka を使わず、API または dlqctl で", "With the demonstration": "デモで",
 	"In a copy of the source, a small shop whose consumers fail:":     "ソースのコピーで、コンシューマーが失敗する小さな店舗を動かします:",
 	"If you expected some: your rights may not include their topics.": "あるはずのデッドレターが見えない場合は、そのトピックに対する権限がない可能性があります。",
 
 	// Filters.
 	"not: %s": "除外: %s", "header %s is “%s”": "ヘッダー %s が「%s」", "payload %s is “%s”": "ペイロード %s が「%s」", "%d messages by their ids": "ID で選んだ %d 件",
 	"error contains “%s”": "エラーに「%s」を含む", "stored from %s": "保存が %s 以降", "stored before %s": "保存が %s より前", "status %s": "ステータス %s",
-	"%s is “%s”": "%sが「%s」", "suspicious headers": "疑わしいヘッダーあり", "no suspicious headers": "疑わしいヘッダーなし", "delivered and verified": "送達済みで確認済み",
-	"delivered and not verified": "送達済みで未確認", "delivered, and nobody can say whether verified": "送達済みで確認不能", "part of the error message": "エラーメッセージの一部",
-	"error class": "エラークラス", "record key": "レコードのキー", "consumer group": "コンシューマーグループ", "cause (its id)": "原因 (ID)", "trace id": "トレース ID",
+	"%s is “%s”": "%sが「%s」", "suspicious headers": "疑わしいヘッダーあり", "no suspicious headers": "疑わしいヘッダーなし",
+	"delivered and passed by the consumer": "配信済みでコンシューマーが通過", "delivered and not passed by the consumer": "配信済みでコンシューマーが未通過",
+	"delivered, and nobody can say whether passed": "配信済みで通過を確認できず",
+	"part of the error message":                    "エラーメッセージの一部",
+	"error class":                                  "エラークラス", "record key": "レコードのキー", "consumer group": "コンシューマーグループ", "cause (its id)": "原因 (ID)", "trace id": "トレース ID",
 	"correlation id": "相関 ID", "partition of the original topic": "元のトピックのパーティション", "offset in the original topic": "元のトピックのオフセット",
 	"message ids, with commas": "メッセージ ID (カンマ区切り)", "header (with its name)": "ヘッダー (名前を指定)", "field of the payload (with its path)": "ペイロードの項目 (パスを指定)",
 	"No filter was added: it needs a value, and a header or a field of the payload needs its name.": "" +
@@ -58,30 +60,32 @@ var overviewTexts = texts{
 
 	// A topic.
 	"The dead letters of one topic. Choose some by filters or by hand, then plan what becomes of them; nothing is sent before you have " +
+
 		"seen the plan.": "" +
 		"1 つのトピックのデッドレターです。フィルターまたは手作業で選び、処理を計画します。計画を確認するまで何も送信しません。",
 
 	"Counts": "件数", "Causes in this topic": "このトピックの原因", "All causes in this topic": "このトピックの原因をすべて表示", "Messages": "メッセージ", "Filters": "フィルター",
-	"Remove this filter: %s": "このフィルターを外す: %s", "Remove all filters": "フィルターをすべて外す", "Add a filter": "フィルターを追加", "Field": "項目", "Value": "値",
-	"Name of the header, or path in the payload": "ヘッダーの名前、またはペイロードのパス", "not: leave these out": "除外する", "Stored from (UTC)": "保存日時: 以降 (UTC)",
-	"Stored before (UTC)": "保存日時: より前 (UTC)", "Add": "追加",
+	"Remove this filter: %s": "このフィルターを外す: %s", "Remove all filters": "フィルターをすべて外す", "Add a filter": "フィルターを追加", "Field": "項目",
+	"Name of the header, or path in the payload": "ヘッダーの名前、またはペイロードのパス", "not: leave these out": "除外する",
+	"Add": "追加",
 	"The error is searched for a part of it, whatever the case; every other value is exact. Headers, payloads and “not” are read " +
+
 		"message by message, so a page may take a second or two and tell how far it came.": "" +
 		"エラーは一部の文字列で検索し、大文字と小文字を区別しません。ほかの値は完全一致です。ヘッダー、ペイロード、「除外」は 1 件ずつ読むため、1～2 秒かかることがあります。その場合は、どこまで読んだかを表示します。",
 
 	"Order:": "並び順:", "newest first": "新しい順", "oldest first": "古い順", "Other changes": "その他の変更",
-	"Your rights do not include plans. An administrator of the manager can give you more.": "計画を作る権限がありません。権限の追加は管理者に依頼してください。", "selected:": "選択:",
-	", and the list waits": " (一覧の更新を待機中)", "Selected rows:": "選択した行:", "Selected": "選択", "Plan a retry…": "再送を計画…", "Plan to revive…": "復帰を計画…",
+	"selected:":            "選択:",
+	", and the list waits": " (一覧の更新を待機中)", "Selected rows:": "選択した行:", "Selected": "選択", "Plan a retry…": "再送を計画…", "Plan to revive…": "復活を計画…",
 	"Plan to mark dead…": "DEAD にする計画…", "Plan to delete…": "削除を計画…", "Dead-letter topic": "デッドレタートピック", "Original topic": "元のトピック",
 	"%d messages were looked at": "%d 件を調べました", "up to": "ここまで:", "The next page goes on from there.": "続きは次のページです。",
-	"Select all rows of this page": "このページの行をすべて選択", "Select the message %s": "メッセージ %s を選択", "Error": "エラー", "Payload": "ペイロード", "Stored": "保存",
+	"Select all rows of this page": "このページの行をすべて選択", "Select the message %s": "メッセージ %s を選択", "Payload": "ペイロード",
 	"no error message": "エラーメッセージなし", "large: open the message": "大きいためメッセージを開いて確認",
 	"No message matches these filters on this page.": "このページには、フィルターに一致するメッセージがありません。", "No messages here.": "メッセージはありません。",
 	"%d messages match.": "%d 件が一致します。", "%d messages on this page match. A plan counts all of them.": "このページでは %d 件が一致します。全体の件数は計画で数えます。",
 	"More than %d messages match. A plan counts all of them.": "%d 件より多く一致します。正確な件数は計画で数えます。", "Plan a retry of the whole topic…": "トピック全体の再送を計画…",
-	"Plan to revive the whole topic…": "トピック全体の復帰を計画…", "Plan to mark the whole topic dead…": "トピック全体を DEAD にする計画…",
+	"Plan to revive the whole topic…": "トピック全体の復活を計画…", "Plan to mark the whole topic dead…": "トピック全体を DEAD にする計画…",
 	"Plan to delete the whole topic’s messages…": "トピック全体の削除を計画…", "Plan a retry of all that match…": "一致したすべての再送を計画…",
-	"Plan to revive all that match…": "一致したすべての復帰を計画…", "Plan to mark all that match dead…": "一致したすべてを DEAD にする計画…",
+	"Plan to revive all that match…": "一致したすべての復活を計画…", "Plan to mark all that match dead…": "一致したすべてを DEAD にする計画…",
 	"Plan to delete all that match…":                                         "一致したすべての削除を計画…",
 	"Nothing was selected. Mark the rows first, or plan for all that match.": "何も選択されていません。先に行を選択するか、一致したすべてを対象に計画してください。",
 	"The filters cannot be used as they are:":                                "このフィルターは使えません:",

@@ -25,11 +25,9 @@ var planTexts = texts{
 	"Target instead of the original topic; empty for the original": "元のトピック以外の送信先（空欄は元のトピック）",
 	"Order of sending": "順序", "Keep the order of each key": "キーごとの順序を守る",
 	"No order: faster, and a failed message blocks none": "順序なし（速い。失敗しても後続を止めない）",
-	"Also messages with suspicious headers":              "不審なヘッダーのあるメッセージも送る",
+	"Also messages with suspicious headers":              "疑わしいヘッダーのあるメッセージも送る",
 	"Reason, for the audit":                              "理由（監査に記録）", "such as: the payment service is repaired": "例: 決済サービスを修復した",
 	"Show the plan": "計画を表示",
-	"You may not make plans. An administrator of the manager can give you the right; “My access” shows what you have.": "計画を作る権限がありません。管理者に依頼してください。" +
-		"現在の権限は「自分の権限」で確認できます。",
 	"You may look at the plan but not start its job. An administrator of the manager can give you the right.": "計画は確認できますが、実行する権限がありません。管理者に依頼してください。",
 	"Jobs have no filter “%s”. Choose the messages in another way, so that no others are taken.": "ジョブにはフィルター「%s」がありません。" +
 		"意図しないメッセージを含めないよう、別の方法で選んでください。",
@@ -48,13 +46,13 @@ var planTexts = texts{
 	"Open the job that is in the way": "妨げているジョブを開く", "The job of this plan was started.": "この計画のジョブは開始済みです。", "Open the job": "ジョブを開く",
 	"would be sent": "送信対象", "would be changed": "変更対象", "left out": "対象外",
 	"What would be sent": "送信するメッセージ", "What would be changed": "変更するメッセージ", "Target": "送信先", "and %d more causes": "ほかに %d 件の原因",
-	"Error class": "エラークラス", "All that match, by status": "一致した全メッセージの状態", "What is left out": "対象外のメッセージ", "Why": "理由",
+	"Error class": "エラークラス", "All that match, by status": "一致した全メッセージの状態", "What is left out": "対象外のメッセージ",
 	"%d messages match but stay as they are, because of their status.": "%d 件は一致しますが、状態のため変更しません。",
-	"The first of them": "先頭のメッセージ", "Message": "メッセージ", "How": "実行方法",
+	"The first of them": "先頭のメッセージ", "How": "実行方法",
 	"the original topic of each message": "各メッセージの元のトピック", "none": "なし",
 	"of each key: a failed message blocks the later ones of its key": "キーごとに守る（失敗すると、同じキーの後続を止める）",
 	"Rate": "送信レート", "at most %d per second": "1 秒あたり最大 %d 件", "no limit": "無制限", "Ramp": "段階送信", "none: all at once": "なし（一度にすべて）",
-	"Suspicious": "不審なヘッダー", "messages with suspicious headers are sent too": "不審なヘッダーのあるメッセージも送る", "Takes": "所要時間", "Valid until": "有効期限",
+	"Suspicious": "疑わしいヘッダー", "messages with suspicious headers are sent too": "疑わしいヘッダーのあるメッセージも送る", "Takes": "所要時間", "Valid until": "有効期限",
 	"Type the name of the topic to confirm:":             "確認のため、トピック名を入力してください:",
 	"No message would go, so there is nothing to start.": "対象のメッセージがないため、実行できません。",
 	"Go to the question":                                 "確認へ進む",
@@ -86,7 +84,7 @@ var planTexts = texts{
 	"no retries left: a revival gives them new ones":               "再送回数が残っていない（復活すると増える）",
 	"its original topic is a dead-letter topic or an internal one": "元のトピックがデッドレタートピックまたは内部トピック",
 	"its original topic does not follow from its dead-letter topic, and your rights do not cover it": "元のトピックがデッドレタートピックに対応せず、権限の範囲外",
-	"its headers are suspicious: the form has a field to send them too":                              "ヘッダーが不審（計画のフォームで送信を選べる）",
+	"its headers are suspicious: the form has a field to send them too":                              "ヘッダーが疑わしい（計画のフォームで送信を選べる）",
 }
 
 var planPlurals = plurals{

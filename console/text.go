@@ -19,10 +19,13 @@ type plurals map[string]string
 // catalogue has all texts of the pages. TestEveryTextHasItsTranslation compares it with the templates and the code.
 var catalogue = makeCatalogue()
 
-// japaneseTexts and englishPlurals are all texts. Each part of the console has its own, beside its code.
+// textParts are the texts of the parts of the console, which are beside their code. A text is in one of them.
+var textParts = []texts{layoutTexts, overviewTexts, groupTexts, messageTexts, planTexts, jobTexts, archiveTexts, sessionTexts}
+
+// japaneseTexts and englishPlurals are all texts.
 func japaneseTexts() texts {
 	all := texts{}
-	for _, part := range []texts{layoutTexts, overviewTexts, groupTexts, messageTexts, planTexts, jobTexts, archiveTexts, sessionTexts} {
+	for _, part := range textParts {
 		maps.Copy(all, part)
 	}
 	return all

@@ -54,6 +54,17 @@ func TestEveryTextHasItsTranslation(t *testing.T) {
 	}
 }
 
+func TestATextIsTranslatedOnce(t *testing.T) {
+	t.Parallel()
+	seen := texts{}
+	for _, part := range textParts {
+		for key, text := range part {
+			require.NotContains(t, seen, key, "two translations, %s and %s: keep the text of the first part", seen[key], text)
+			seen[key] = text
+		}
+	}
+}
+
 func TestTranslationsHaveTheVerbsOfTheirTexts(t *testing.T) {
 	t.Parallel()
 	verbs := regexp.MustCompile(`%(\[\d\])?[a-z]`)

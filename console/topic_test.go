@@ -133,7 +133,7 @@ func TestWhoMayNotPlanSeesWhy(t *testing.T) {
 	api["GET /api/v1/me"] = client.Me{Subject: "viewer"}
 	page := open(t, api).get("/topics/orders.dlq")
 	require.Contains(t, page.text, "<button disabled>Plan a retry of the whole topic…</button>")
-	require.Contains(t, page.text, "Your rights do not include plans.")
+	require.Contains(t, page.text, "You may not make plans: that needs the permission dlq:job:create.")
 	require.NotContains(t, page.text, "/plans/new")
 }
 
