@@ -55,16 +55,17 @@ func parseTemplates(base string) (map[locale]templates, error) {
 // functions are what templates can call beside the standard ones.
 func functions(l locale, base string) template.FuncMap {
 	return template.FuncMap{
-		"t":     l.text,
-		"asset": func(name string) string { return base + "/assets/" + assetNames[name] },
-		"link":  func(path string, query ...string) (string, error) { return link(base, path, query) },
-		"seg":   url.PathEscape,
-		"num":   l.number,
-		"time":  timeOf,
-		"utc":   func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") + " UTC" },
-		"val":   valueOf,
-		"dict":  dict,
-		"short": short,
+		"t":      l.text,
+		"asset":  func(name string) string { return base + "/assets/" + assetNames[name] },
+		"link":   func(path string, query ...string) (string, error) { return link(base, path, query) },
+		"seg":    url.PathEscape,
+		"num":    l.number,
+		"time":   timeOf,
+		"utc":    func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") + " UTC" },
+		"val":    valueOf,
+		"dict":   dict,
+		"short":  short,
+		"ending": ending,
 		// visible shows what strangers have written, with control characters and turned text as signs.
 		"visible": visible,
 		"bytes":   func(n int64) string { return l.bytes(n) },
@@ -148,6 +149,14 @@ func short(characters int, text string) string {
 		return text
 	}
 	return string(runes[:characters]) + "…"
+}
+
+// ending is the end of an id for a list. Ids of the same minutes begin alike.
+func ending(id string) string {
+	if len(id) <= 8 {
+		return id
+	}
+	return "…" + id[len(id)-8:]
 }
 
 // bytes writes a size in binary units.
