@@ -183,7 +183,7 @@ func TestEveryListLeadsToItsNextPageBelowTheBase(t *testing.T) {
 	for _, list := range []string{"groups", "jobs", "retries", "audit"} {
 		api["GET /api/v1/"+list] = map[string]any{"pagination": map[string]any{"next_cursor": "AAA", "has_next": true}}
 	}
-	api["GET /api/v1/groups"] = client.GroupList{Groups: []client.Group{aGroup()}, Pagination: client.Pagination{HasNext: true, NextCursor: ptr("AAA")}}
+	api["GET /api/v1/groups"] = client.GroupList{Groups: []client.Group{aGroup()}, Pagination: client.Pagination{HasNext: true, NextCursor: new("AAA")}}
 	api["GET /api/v1/jobs"] = map[string]any{"jobs": []any{retryJob()}, "pagination": map[string]any{"next_cursor": "AAA"}}
 	b := open(t, api, func(o *Options) { o.Base = "/dlq" })
 	for _, path := range []string{"/topics/orders.dlq", "/groups", "/jobs", "/retries", "/audit"} {

@@ -88,3 +88,20 @@ func TestEveryTextWithANumberHasAPlural(t *testing.T) {
 		}
 	}
 }
+
+// Names and texts of strangers stand in a bdi. They may have characters that hide, or turn the order of what follows.
+func TestTemplatesMakeTheCharactersOfStrangersVisible(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("templates/*.html")
+	require.NoError(t, err)
+	expression := regexp.MustCompile(`<bdi>\{\{([^}]*)\}\}`)
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, match := range expression.FindAllStringSubmatch(string(content), -1) {
+			if !strings.HasPrefix(match[1], "visible ") && !strings.HasPrefix(match[1], "with ") {
+				t.Errorf("%s: %s does not make its text visible", file, match[0])
+			}
+		}
+	}
+}
