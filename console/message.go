@@ -76,12 +76,24 @@ func (v *visit) message() (*answer, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return v.archivedSince(id, err)
 	}
 	v.readRequest(d, actors)
 	v.describeMessage(d)
 	v.describeChain(d, chain, chainErr, actors)
 	return show("message", v.text("Message %s", d.ID), d)
+}
+
+// archivedSince leads from the old link of a message that is in the archive by now to its page there.
+func (v *visit) archivedSince(id string, err error) (*answer, error) {
+	missing, ok := errors.AsType[*client.APIError](err)
+	if !ok || missing.Status != http.StatusNotFound || v.Header.Get(regionHeader) != "" {
+		return nil, err
+	}
+	if _, inArchive := v.api.GetArchivedMessage(v.Context(), id, nil); inArchive != nil {
+		return nil, err
+	}
+	return goTo("/archive/" + url.PathEscape(id))
 }
 
 // isBusy tells whether the state will soon be another.

@@ -59,6 +59,13 @@ func TestNumbersOfAValueStayExact(t *testing.T) {
 	require.Contains(t, page.text, "9007199254740993")
 }
 
+func TestAnOldLinkToAMessageLeadsIntoTheArchive(t *testing.T) {
+	t.Parallel()
+	b := open(t, map[string]any{"GET /api/v1/archive/messages/" + messageID: letter()})
+	require.Equal(t, "/archive/"+messageID, b.get("/messages/"+messageID).Header().Get("Location"))
+	require.Equal(t, http.StatusNotFound, b.get("/messages/550e8400-e29b-41d4-a716-446655440009").Code)
+}
+
 func TestAnArchivedHopLeadsToThePageInTheArchive(t *testing.T) {
 	t.Parallel()
 	b := openMessage(t, letter())
