@@ -233,7 +233,7 @@ $(AXE):
 .PHONY: test-console
 test-console: $(AXE) ## Test the pages of the console in Chromium on the real parts; screenshots are in .build/console
 	go vet -tags console ./e2e
-	go test -tags console ./e2e -run 'TestTheConsole$$' -count=1 -timeout 15m
+	go test -tags console ./e2e -run 'TestTheConsole$$' -count=1 -timeout 15m -parallel 6
 
 .PHONY: endpoint-kills
 endpoint-kills: ## Send 100,000 messages to an HTTP endpoint while the worker is killed five times: two minutes

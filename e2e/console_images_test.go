@@ -33,13 +33,16 @@ func TestTheConsoleInPictures(t *testing.T) {
 	}
 	s := openShop(t)
 	prices := s.fails("shop.orders", 412)
-	s.arrived(s.failsWith(noCurrency, "shop.orders", 37), 1)
+	currencies := s.failsWith(noCurrency, "shop.orders", 37)
 	payments := s.failsWith(slowAcquirer, "shop.payments", 186)
-	s.arrived(s.failsWith(noPostcode, "shop.shipments", 24), 1)
-	s.arrived(payments, 3)
-	s.arrived(prices, 6)
+	addresses := s.failsWith(noPostcode, "shop.shipments", 24)
+	_, err := s.pool.Exec(t.Context(), "DELETE FROM dlq.dlq_arrivals")
+	require.NoError(t, err)
+	for c, hours := range map[string]int{prices.group: 3, currencies.group: 20, payments.group: 7, addresses.group: 23} {
+		s.arrivedWithin(hours, c)
+	}
 	b := newTab(t, s.browser, s.base, desk)
-	job := s.does("/api/v1/jobs", fmt.Sprintf(`{"kind":"retry","topic":%q,"group":%q,"rate_limit":20,"reason":"acquirer-3 answers again"}`, payments.topic, payments.group))
+	job := s.does("/api/v1/jobs", fmt.Sprintf(`{"kind":"retry","topic":%q,"group":%q,"rate_limit":5,"reason":"acquirer-3 answers again"}`, payments.topic, payments.group))
 	s.isRepaired("shop.payments")
 	b.visit("/jobs/" + job)
 	b.shows("passed")
@@ -54,15 +57,22 @@ func TestTheConsoleInPictures(t *testing.T) {
 	b.image("console-message", 860)
 }
 
-// arrived counts messages of a cause that arrived in the hours before, more and more of them, as if they were stored then.
-func (s *shop) arrived(c cause, each int) {
+// arrivedWithin lets the messages of a group have arrived within some hours, more and more of them.
+func (s *shop) arrivedWithin(hours int, group string) {
 	s.t.Helper()
-	const statement = `INSERT INTO dlq.dlq_arrivals (group_id, step, at, dlq_topic, original_topic, arrived)
-		SELECT g.id, 'minute', date_trunc('minute', now()) - m * interval '1 minute', $2::text, replace($2::text, '.dlq', ''), $3::int * (1 + (600 - m) / 120) + m % 3
-		FROM generate_series(5, 600) AS m, unnest(ARRAY[$1::uuid, '00000000-0000-0000-0000-000000000000']) AS g (id)
-		ON CONFLICT (group_id, step, at, dlq_topic, original_topic) DO UPDATE SET arrived = dlq_arrivals.arrived + EXCLUDED.arrived`
-	_, err := s.pool.Exec(s.t.Context(), statement, c.group, c.topic, each)
-	require.NoError(s.t, err)
+	for _, statement := range []string{
+		`UPDATE dlq.dlq_messages AS m SET created_at = now() - power(older, 1.4) * $2 * interval '1 hour'
+			FROM (SELECT id, percent_rank() OVER (ORDER BY seq DESC) AS older FROM dlq.dlq_messages WHERE group_id = $1) AS o WHERE o.id = m.id`,
+		`UPDATE dlq.dlq_groups SET first_seen = now() - $2 * interval '1 hour' WHERE id = $1`,
+		`INSERT INTO dlq.dlq_arrivals AS a (group_id, step, at, dlq_topic, original_topic, arrived)
+			SELECT g.id, step, date_trunc(step, created_at), dlq_topic, original_topic, count(*)
+			FROM dlq.dlq_messages, unnest(ARRAY['minute', 'hour']) AS step, unnest(ARRAY[$1::uuid, '00000000-0000-0000-0000-000000000000']) AS g (id)
+			WHERE group_id = $1 AND $2 > 0 GROUP BY 1, 2, 3, 4, 5
+			ON CONFLICT (group_id, step, at, dlq_topic, original_topic) DO UPDATE SET arrived = a.arrived + EXCLUDED.arrived`,
+	} {
+		_, err := s.pool.Exec(s.t.Context(), statement, group, hours)
+		require.NoError(s.t, err)
+	}
 }
 
 // image writes the upper part of a page to docs/images.

@@ -102,7 +102,7 @@ func theWholeWayWithoutTheScript(t *testing.T, s *shop) {
 	b.again("CANCELLED")
 	_, answer := s.call(http.MethodGet, "/api/v1"+b.path())
 	require.Equal(t, "CANCELLED", answer["state"])
-	require.Equal(t, "prices are back", answer["reason"])
+	require.Equal(t, "prices are back", answer["request_reason"])
 }
 
 // submit clicks on a button and waits for the next page.
