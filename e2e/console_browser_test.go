@@ -76,7 +76,7 @@ func newBrowser(t *testing.T) context.Context {
 }
 
 // newTab opens a tab with cookies of its own.
-func newTab(t *testing.T, browser context.Context, base string, s display) *tab {
+func newTab(browser context.Context, t *testing.T, base string, s display) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
@@ -228,7 +228,7 @@ type violation struct {
 	Help  string `json:"help"`
 	Nodes []struct {
 		HTML    string `json:"html"`
-		Summary string `json:"failureSummary"`
+		Summary string `json:"failureSummary"` //nolint:tagliatelle // axe names it
 	} `json:"nodes"`
 }
 
@@ -239,7 +239,8 @@ func (b *tab) violations() []violation {
 	script, err := axe()
 	require.NoError(b.t, err, "run `make test-console`, which brings axe")
 	run(b, chromedp.Evaluate[chromedp.Void](script+"; void 0"))
-	const look = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then((r) => JSON.stringify(r.violations))`
+	const look = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
+		.then((r) => JSON.stringify(r.violations))`
 	text := run(b, chromedp.Evaluate[string](look, chromedp.EvalAwaitPromise))
 	var found []violation
 	require.NoError(b.t, json.Unmarshal([]byte(text), &found))

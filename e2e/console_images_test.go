@@ -41,8 +41,9 @@ func TestTheConsoleInPictures(t *testing.T) {
 	for c, hours := range map[string]int{prices.group: 3, currencies.group: 20, payments.group: 7, addresses.group: 23} {
 		s.arrivedWithin(hours, c)
 	}
-	b := newTab(t, s.browser, s.base, desk)
-	job := s.does("/api/v1/jobs", fmt.Sprintf(`{"kind":"retry","topic":%q,"group":%q,"rate_limit":5,"reason":"acquirer-3 answers again"}`, payments.topic, payments.group))
+	b := newTab(s.browser, t, s.base, desk)
+	const request = `{"kind":"retry","topic":%q,"group":%q,"rate_limit":5,"reason":"acquirer-3 answers again"}`
+	job := s.does("/api/v1/jobs", fmt.Sprintf(request, payments.topic, payments.group))
 	s.isRepaired("shop.payments")
 	b.visit("/jobs/" + job)
 	b.shows("passed")

@@ -51,7 +51,8 @@ func TestTheConsole(t *testing.T) {
 	s := openShop(t)
 	for name, test := range map[string]func(*testing.T, *shop){
 		"EveryPageCanBeReadByEverybody": everyPageCanBeReadByEverybody, "FromTheAlertByKeyboard": fromTheAlertByKeyboard,
-		"FromTheAlertByTouch": fromTheAlertByTouch, "TheWholeWayWithoutTheScript": theWholeWayWithoutTheScript, "WhatStrangersWriteDoesNotRun": whatStrangersWriteDoesNotRun,
+		"FromTheAlertByTouch": fromTheAlertByTouch, "TheWholeWayWithoutTheScript": theWholeWayWithoutTheScript,
+		"WhatStrangersWriteDoesNotRun": whatStrangersWriteDoesNotRun,
 		"TwoOperatorsSendNothingTwice": twoOperatorsSendNothingTwice, "TheAPIGoesAway": theAPIGoesAway, "TemporalGoesAway": temporalGoesAway,
 		"TheSessionEndsWhileAFormIsFilled": theSessionEndsWhileAFormIsFilled, "ARefreshKeepsWhatAPersonDid": aRefreshKeepsWhatAPersonDid,
 	} {
@@ -102,7 +103,8 @@ func (s *shop) failsWith(f failure, name string, count int) cause {
 		}
 		records = append(records, &kgo.Record{
 			Topic: c.topic, Key: fmt.Appendf(nil, "order-%d", 1000+i%17),
-			Value: fmt.Appendf(nil, `{"order_id":%d,"customer":"c-%03d","currency":"EUR","total_cents":%d,"lines":[{"sku":"sku-%d","quantity":%d}]}`, 1000+i, i%40, 990+i*7, i%60, 1+i%3),
+			Value: fmt.Appendf(nil, `{"order_id":%d,"customer":"c-%03d","currency":"EUR","total_cents":%d,"lines":[{"sku":"sku-%d","quantity":%d}]}`,
+				1000+i, i%40, 990+i*7, i%60, 1+i%3),
 			Headers: []kgo.RecordHeader{
 				header("original-topic", name+".v1"), header("original-partition", "\x00\x00\x00\x00"),
 				header("original-offset", string(binary.BigEndian.AppendUint64(nil, uint64(i)))), header("original-consumer-group", name+"-service"),
@@ -189,7 +191,7 @@ func everyPageCanBeReadByEverybody(t *testing.T, s *shop) {
 		mode := map[bool]string{true: "dark", false: "light"}[look.dark]
 		t.Run(fmt.Sprintf("%s-%s-%d", look.language, mode, look.width), func(t *testing.T) {
 			t.Parallel()
-			b := newTab(t, s.browser, s.base, look)
+			b := newTab(s.browser, t, s.base, look)
 			for name, path := range pages {
 				at := fmt.Sprintf("%s-%s-%s-%d", name, look.language, mode, look.width)
 				b.visit(path)

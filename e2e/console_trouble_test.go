@@ -18,7 +18,8 @@ import (
 
 // Dead letters are written by strangers: nothing of theirs runs, and the pages stay small.
 func whatStrangersWriteDoesNotRun(t *testing.T, s *shop) {
-	const script = "</pre></textarea><script>window.hacked=1;alert(1)</script><img src=x onerror=window.hacked=1>\u202egnp\x1b[31mred\x00'\"`--> javascript:alert(1)"
+	const script = "</pre></textarea><script>window.hacked=1;alert(1)</script><img src=x onerror=window.hacked=1>" +
+		"\u202egnp\x1b[31mred\x00'\"`--> javascript:alert(1)"
 	topic, large := "reviews.dlq.v1", map[string]string{"max.message.bytes": "20000000"}
 	require.NoError(t, s.cluster.CreateTopic("reviews.v1", 1, large))
 	require.NoError(t, s.cluster.CreateTopic(topic, 1, large))
@@ -49,12 +50,15 @@ func whatStrangersWriteDoesNotRun(t *testing.T, s *shop) {
 		}
 		return len(ids) == 4 && group != ""
 	})
-	status, answer := s.send(http.MethodPatch, "/api/v1/groups/"+group, strings.NewReader(`{"note":"<script>window.hacked=1</script>","owner":"<b onmouseover=alert(1)>"}`),
-		"Content-Type", "application/json")
+	notes := strings.NewReader(`{"note":"<script>window.hacked=1</script>","owner":"<b onmouseover=alert(1)>"}`)
+	status, answer := s.send(http.MethodPatch, "/api/v1/groups/"+group, notes, "Content-Type", "application/json")
 	require.Equal(t, http.StatusOK, status, answer)
-	b := newTab(t, s.browser, s.base, desk)
-	paths := []string{"/", "/topics/" + topic, "/groups", "/groups/" + group, "/audit", "/plans/new?kind=retry&topic=" + topic + "&key=" + url.QueryEscape("<script>window.hacked=1</script>"),
-		"/topics/" + url.PathEscape("<script>window.hacked=1</script>")}
+	b := newTab(s.browser, t, s.base, desk)
+	paths := []string{
+		"/", "/topics/" + topic, "/groups", "/groups/" + group, "/audit",
+		"/plans/new?kind=retry&topic=" + topic + "&key=" + url.QueryEscape("<script>window.hacked=1</script>"),
+		"/topics/" + url.PathEscape("<script>window.hacked=1</script>"),
+	}
 	for _, id := range ids {
 		paths = append(paths, "/messages/"+id, "/messages/"+id+"/edit")
 	}
@@ -76,7 +80,7 @@ func whatStrangersWriteDoesNotRun(t *testing.T, s *shop) {
 // Two people have the same page open. The second one learns that the first was quicker, and nothing is sent twice.
 func twoOperatorsSendNothingTwice(t *testing.T, s *shop) {
 	c := s.fails("coupons", 6)
-	first, second := newTab(t, s.browser, s.base, desk), newTab(t, s.browser, s.base, desk)
+	first, second := newTab(s.browser, t, s.base, desk), newTab(s.browser, t, s.base, desk)
 	both := func(path string) {
 		t.Helper()
 		first.visit(path)
@@ -138,7 +142,7 @@ func theAPIGoesAway(t *testing.T, s *shop) {
 	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
 	s.eventually("it prints a link", func() bool { return strings.Contains(out.tail(1000), "/sign-in/link/") })
 	base, link, _ := strings.Cut(strings.TrimSpace(out.tail(1000)), "/sign-in/link/")
-	b := newTab(t, s.browser, base, desk)
+	b := newTab(s.browser, t, base, desk)
 	b.visit("/sign-in/link/" + link)
 	b.visit("/groups/" + c.group)
 	b.shows("Updated")
@@ -146,7 +150,7 @@ func theAPIGoesAway(t *testing.T, s *shop) {
 	api.kill(t)
 	b.shows("The server does not answer. This is the state of")
 	require.Equal(t, before, b.text("#now .counts"))
-	other := newTab(t, s.browser, base, desk)
+	other := newTab(s.browser, t, base, desk)
 	other.visit("/sign-in/link/" + link) // which has been used
 	require.Equal(t, int64(http.StatusForbidden), other.status)
 	api = again()
@@ -168,7 +172,7 @@ func temporalGoesAway(t *testing.T, s *shop) {
 	temporal := newProxy(t, temporaltest.Address(t))
 	temporal.join(t)
 	s.alone("DLQ_TEMPORAL_ADDRESS=" + temporal.address)
-	b := newTab(t, s.browser, s.base, desk)
+	b := newTab(s.browser, t, s.base, desk)
 	temporal.cut()
 	b.visit("/messages/" + c.messages[0])
 	b.click("#actions button.main")
@@ -191,7 +195,7 @@ func theSessionEndsWhileAFormIsFilled(t *testing.T, s *shop) {
 	c := s.fails("returns", 4)
 	token := s.authenticate()
 	api, again := s.alone()
-	b := newTab(t, s.browser, s.base, desk)
+	b := newTab(s.browser, t, s.base, desk)
 	signIn := func(b *tab) {
 		t.Helper()
 		b.fill("#token", token)
@@ -208,7 +212,7 @@ func theSessionEndsWhileAFormIsFilled(t *testing.T, s *shop) {
 	b.arrives("/messages/")
 	b.fill("#value", `{"order_id": 12345678901234567890, "note": "a long text"}`)
 	b.fill("#reason", "the customer has called")
-	plan := newTab(t, s.browser, s.base, desk)
+	plan := newTab(s.browser, t, s.base, desk)
 	plan.visit("/plans/new?kind=retry&topic=" + c.topic + "&group=" + c.group)
 	signIn(plan)
 	plan.arrives("/plans/new")
@@ -226,7 +230,7 @@ func theSessionEndsWhileAFormIsFilled(t *testing.T, s *shop) {
 	plan.arrives("/plans/new")
 	require.Equal(t, "returns work again", value[string](plan, "document.querySelector('#reason').value"))
 
-	other := newTab(t, b, s.base, desk) // another tab of the same person
+	other := newTab(b, t, s.base, desk) // another tab of the same person
 	other.visit("/sign-in")
 	signIn(other)
 }
@@ -234,7 +238,7 @@ func theSessionEndsWhileAFormIsFilled(t *testing.T, s *shop) {
 // A refresh keeps focus, marked text, place and open details.
 func aRefreshKeepsWhatAPersonDid(t *testing.T, s *shop) {
 	c := s.fails("wishes", 6)
-	b := newTab(t, s.browser, s.base, display{width: 1280, height: 300, language: "en"})
+	b := newTab(s.browser, t, s.base, display{width: 1280, height: 300, language: "en"})
 	b.visit("/messages/" + c.messages[0])
 	b.eventually("document.readyState === 'complete'")
 	b.click("#more-actions > summary")

@@ -44,7 +44,7 @@ func (w *walk) ends(most int) {
 func fromTheAlertByKeyboard(t *testing.T, s *shop) {
 	c := s.fails("payments", 40)
 	s.isRepaired("payments")
-	b := newTab(t, s.browser, s.base, desk)
+	b := newTab(s.browser, t, s.base, desk)
 
 	hold := b.walk("hold the cause")
 	b.visit("/groups/" + c.group)
@@ -79,7 +79,7 @@ func theWholeWayWithoutTheScript(t *testing.T, s *shop) {
 	c := s.fails("refunds", 30)
 	look := desk
 	look.withoutScript = true
-	b := newTab(t, s.browser, s.base, look)
+	b := newTab(s.browser, t, s.base, look)
 	b.visit("/messages/" + c.messages[0])
 	b.fill("#retry-reason", "one first")
 	b.submit("#actions button.main")
@@ -126,7 +126,7 @@ func (b *tab) again(text string) {
 func fromTheAlertByTouch(t *testing.T, s *shop) {
 	c := s.fails("shipments", 20)
 	s.isRepaired("shipments")
-	b := newTab(t, s.browser, s.base, phone)
+	b := newTab(s.browser, t, s.base, phone)
 	hold := b.walk("touch: hold the cause")
 	b.visit("/groups/" + c.group)
 	hold.tap("#hold > summary")
