@@ -338,6 +338,9 @@ func (g guard) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
 	default:
 		err = g.hidePlan(ctx, &plan)
 	}
+	if err == nil && isRead && g.checkFilter(ctx, &plan.Spec.Filter, plan.Spec.Kind == dlq.KindRestore) != nil {
+		plan.Spec.Filter = g.shownFilter(&plan.Spec.Filter) // its values and counts would tell what the sender cannot ask for
+	}
 	if err != nil {
 		return dlq.JobPlan{}, err
 	}

@@ -252,6 +252,27 @@ func TestFiltersThatCompareHiddenPartsNeedThePermission(t *testing.T) {
 	}
 }
 
+func TestAPlanShowsItsFilterToThoseWhoMayUseItOnly(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t, masked(t))
+	w.add(1, personal)
+	for _, filter := range []string{
+		`"key":"` + hiddenKey + `"`, `"payload":{"customer.email":"` + hiddenEmail + `"}`, `"headers":{"x-user":"` + hiddenUser + `"}`, `"not":{"key":"` + hiddenKey + `"}`,
+	} {
+		made := w.json(http.MethodPost, plansPath, `{"kind":"dead","topic":"orders.dlq.v1",`+filter+`}`, bearer("admin"))
+		require.Equal(t, http.StatusOK, made.status, made.body)
+		var plan struct{ ID string }
+		require.NoError(t, json.Unmarshal([]byte(made.body), &plan))
+		path := plansPath + "/" + plan.ID
+		for _, role := range []string{"viewer", "operator"} {
+			read := w.call(http.MethodGet, path, bearer(role))
+			require.Equal(t, http.StatusOK, read.status, read.body)
+			requireHidden(t, read.body, role)
+		}
+		require.Regexp(t, "customer-Xr8sLt3n|alice.meyer|user-Yt9uMv4o", w.call(http.MethodGet, path, bearer("admin")).body, "the author may use the filter")
+	}
+}
+
 func TestARecordThatAHiddenMessagePointsToIsHiddenToo(t *testing.T) {
 	t.Parallel()
 	a := dlq.Arrival{}
