@@ -36,6 +36,10 @@ const (
 	firstCameBack = "10"
 )
 
+// hiddenValue stands in jobs, and in plans of others, for the value of a filter that compares what masking hides. As a filter it
+// matches nothing, so that an exclusion would exclude nothing.
+const hiddenValue = "***"
+
 // ownFields are the fields of the form beside the filters.
 var ownFields = []string{"kind", "topic", "reason", "target_topic", "order", "rate_limit", "ramp", "steps", "wait", "max_came_back", "confirm",
 	"include_suspicious", "whole"}
@@ -69,6 +73,8 @@ func (v *visit) planFormOf(values url.Values) (f planForm, problem string) {
 			return f, v.text("Jobs have no filter “%s”. Choose the messages in another way, so that no others are taken.", name)
 		case slices.Contains(values[name], "") && name != "key":
 			return f, v.text("The filter “%s” has no value. Choose the messages again, so that no others are taken.", name)
+		case strings.HasPrefix(name, "not.") && slices.Contains(values[name], hiddenValue):
+			return f, v.text("The value of the filter “%s” is hidden here, so it would leave nothing out. Choose the messages again, so that no others are taken.", name)
 		case len(values[name]) > 1 && name != "status" && name != "ids" && !strings.HasPrefix(name, "not."):
 			return f, v.text("The filter “%s” has several values. Choose the messages again, so that no others are taken.", name)
 		}

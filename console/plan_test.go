@@ -238,3 +238,17 @@ func TestHostileTextsInAPlanStayText(t *testing.T) {
 	require.NotContains(t, b.get("/plans/"+somePlan).text, "<script>alert")
 	require.NotContains(t, b.get("/plans/new?"+url.Values{"kind": {evil}, "topic": {evil}, "error": {evil}, evil: {evil}}.Encode()).text, "<script>alert")
 }
+
+func TestAnExclusionWhoseValueIsHiddenMakesNoPlan(t *testing.T) {
+	t.Parallel()
+	rest := restPath(job{RetryJob: client.RetryJob{Kind: "dead", Topic: "orders.dlq", Filters: client.Filters{Not: &client.Negations{Key: []string{"***"}}}}})
+	require.Contains(t, rest, "not.key=")
+	b := open(t, noTopics)
+	page := b.get(rest)
+	require.Equal(t, http.StatusBadRequest, page.Code)
+	require.Contains(t, page.text, "not.key")
+	form, err := url.ParseQuery(strings.TrimPrefix(rest, "/plans/new?"))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusBadRequest, b.post("/plans/new", form).Code)
+	require.Empty(t, b.calls, "nothing was planned")
+}
