@@ -66,6 +66,9 @@ func (s *Server) console() {
 		add(pages.Path+"/"+root, handler)
 		add(pages.Path+"/"+root+"/*", handler)
 	}
+	if pages.Path != "" { // whoever mistypes an address below it is a person
+		add(pages.Path+"/*", handler)
+	}
 }
 
 // overviewKey marks requests for the page at the root, whose path is the middleware's too.
