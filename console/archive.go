@@ -24,8 +24,6 @@ type archiveData struct {
 	Clear string
 	// Kept are the filters without a field, which the form sends along.
 	Kept []filter
-	// HasMore tells whether a filter below the fold is in use.
-	HasMore bool
 	// Messages are nil before a topic was chosen.
 	Messages []client.ListedMessage
 	Total    int64
@@ -75,7 +73,6 @@ func (v *visit) archive() (*answer, error) {
 		if !slices.Contains(archiveFields, used.Name) {
 			d.Kept = append(d.Kept, used)
 		}
-		d.HasMore = d.HasMore || !slices.Contains([]string{"status", "error", "key", "created_from", "created_to"}, used.Name)
 	}
 	d.Clear = pageOf("/archive", url.Values{"topic": {d.Topic}})
 	plan := without(asked, "cursor", "sort", "page_size")
