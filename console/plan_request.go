@@ -74,7 +74,7 @@ func (v *visit) planFormOf(values url.Values) (f planForm, problem string) {
 		case slices.Contains(values[name], "") && name != "key":
 			return f, v.text("The filter “%s” has no value. Choose the messages again, so that no others are taken.", name)
 		case strings.HasPrefix(name, "not.") && slices.Contains(values[name], hiddenValue):
-			return f, v.text("The value of the filter “%s” is hidden here, so it would leave nothing out. Choose the messages again, so that no others are taken.", name)
+			return f, v.text("The value of the filter “%s” is hidden, so it leaves nothing out. Choose the messages again, so that no others are taken.", name)
 		case len(values[name]) > 1 && name != "status" && name != "ids" && !strings.HasPrefix(name, "not."):
 			return f, v.text("The filter “%s” has several values. Choose the messages again, so that no others are taken.", name)
 		}

@@ -35,7 +35,7 @@ var planTexts = texts{
 		"意図しないメッセージを含めないよう、選び直してください。",
 	"The filter “%s” has several values. Choose the messages again, so that no others are taken.": "フィルター「%s」に値が複数あります。" +
 		"意図しないメッセージを含めないよう、選び直してください。",
-	"The value of the filter “%s” is hidden here, so it would leave nothing out. Choose the messages again, so that no others are taken.": "フィルター「%s」の値はこのページでは" +
+	"The value of the filter “%s” is hidden, so it leaves nothing out. Choose the messages again, so that no others are taken.": "フィルター「%s」の値はこのページでは" +
 		"伏せられており、何も除外されません。意図しないメッセージを含めないよう、選び直してください。",
 	"Choose the messages first, on the page of a topic or of a cause.": "先に、トピックまたは原因のページでメッセージを選んでください。",
 	"Mark that you mean every message of the topic.":                   "トピックの全メッセージを対象にすることを確認してください。",

@@ -128,7 +128,8 @@ const maxPath = 8 << 10
 // leave out tabs and line ends. Servers refuse a longer one.
 func ownPath(path, fallback string) string {
 	to, err := url.Parse(path)
-	if err != nil || len(path) > maxPath || to.Scheme != "" || to.Host != "" || to.User != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") ||
+	if err != nil || len(path) > maxPath || to.Scheme != "" || to.Host != "" || to.User != nil ||
+		!strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") ||
 		strings.ContainsFunc(path, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }) {
 		return fallback
 	}
