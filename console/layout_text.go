@@ -24,6 +24,7 @@ var layoutTexts = texts{
 	"The page “My access” shows what you may do. An administrator of the manager can give you more.":                "「自分の権限」のページで、できることを確認できます。権限の追加は管理者に依頼してください。",
 	"Wait a moment and try again.":                                                                                  "少し待ってから再試行してください。",
 	"No message is lost. Try again in a moment; if it stays so, /readyz of the server names the part that is away.": "メッセージは失われていません。少し待ってから再試行してください。続く場合は、サーバーの /readyz が停止している部分を示します。",
+	"The server cannot do this now, since a part that it needs is away: %s":                                         "必要な部分が停止しているため、サーバーは今これを実行できません: %s",
 	"The API cannot be reached: %s":                                                                                 "API に接続できません: %s",
 
 	"My access": "自分の権限",

@@ -185,6 +185,9 @@ func (v *visit) explain(err error) string {
 	if !errors.As(err, &refused) {
 		return v.text("The API cannot be reached: %s", err.Error())
 	}
+	if refused.Code == client.ErrorCodeUnavailable && len(refused.Details) == 0 {
+		return v.text("The server cannot do this now, since a part that it needs is away: %s", refused.Message)
+	}
 	var text strings.Builder
 	text.WriteString(refused.Message)
 	for _, detail := range refused.Details {

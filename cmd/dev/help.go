@@ -12,7 +12,8 @@ Usage:
 It starts, all on 127.0.0.1:
 
   part             address                                 another port
-  REST API         http://127.0.0.1:8080/api/v1/dlq        DLQ_SERVER_PORT
+  Console          http://127.0.0.1:8080/                  DLQ_SERVER_PORT
+  REST API         http://127.0.0.1:8080/api/v1/dlq        the same
                    and /docs, /metrics, /readyz
   Worker           http://127.0.0.1:9090/metrics, /readyz  DLQ_WORKER_METRICS_PORT
   Temporal         127.0.0.1:7233                          DLQ_DEV_TEMPORAL_PORT

@@ -185,7 +185,7 @@ func banner(out io.Writer, cfg *config.Config, e dev.Endpoints, logFile string) 
 	_, _ = fmt.Fprintf(out, `
 Ready.
 
-  Command line     .build/bin/dlqctl --server %[1]s topics list
+%[7]s  Command line     .build/bin/dlqctl --server %[1]s topics list
   REST API         %[1]s/api/v1/dlq
   API reference    %[1]s/docs
   Readiness        %[1]s/readyz
@@ -198,7 +198,14 @@ Ready.
 Next, in another terminal: make demo
 Ctrl-C stops everything; the state is kept.
 `, app.APIHealth(cfg).URL(), app.WorkerHealth(cfg).URL(), orNone(e.TemporalUIURL), orNone(e.DatabaseURL),
-		strings.Join(e.Brokers, ","), logFile)
+		strings.Join(e.Brokers, ","), logFile, consoleLine(cfg))
+}
+
+func consoleLine(cfg *config.Config) string {
+	if !*cfg.Console.Enabled {
+		return ""
+	}
+	return fmt.Sprintf("  Console          %s%s/\n", app.APIHealth(cfg).URL(), cfg.Console.Prefix())
 }
 
 func orNone(s string) string {
