@@ -87,6 +87,7 @@ var measurements = []struct {
 	{[]int{13}, (*bench).measureLarge},
 	{[]int{9}, (*bench).measureLists},
 	{[]int{14, 19}, (*bench).measureFlat},
+	{[]int{25}, (*bench).measureConsole},
 	{[]int{16}, (*bench).measureLanes},
 	{[]int{17}, (*bench).measureChanges},
 	{[]int{24}, (*bench).measureArchive},
