@@ -173,7 +173,7 @@ docs-images: ## Take the screenshots of the Temporal Web UI again; needs Chromiu
 
 .PHONY: docs-console-images
 docs-console-images: ## Take the screenshots of the console again; needs Chromium
-	@DLQ_CONSOLE_PICTURES=1 go test -tags console ./e2e -run TestTheConsoleInPictures -count=1 -timeout 5m
+	@go test -tags console,pictures ./e2e -run TestTheConsoleInPictures -count=1 -timeout 5m
 
 .PHONY: licences-write
 licences-write: $(BIN)/go-licenses-$(GO_LICENSES_VERSION) ## Write docs/licences.csv
@@ -232,7 +232,7 @@ $(AXE):
 
 .PHONY: test-console
 test-console: $(AXE) ## Test the pages of the console in Chromium on the real parts; screenshots are in .build/console
-	go vet -tags console ./e2e
+	go vet -tags console,pictures ./e2e
 	go test -tags console ./e2e -run 'TestTheConsole$$' -count=1 -timeout 15m -parallel 6
 
 .PHONY: endpoint-kills

@@ -21,7 +21,8 @@ func (p *parts) addConsole(o *api.Options, server *late) error {
 	options := console.Options{
 		Connect: func(token client.TokenSource) (*client.Client, error) {
 			return client.New("http://localhost", client.Config{
-				HTTP: &http.Client{Transport: server, Timeout: pageTimeout}, Token: token, Retries: -1, UserAgent: "dlq-console",
+				HTTP:  &http.Client{Transport: server}, // the API limits the time of a page
+				Token: token, Retries: -1, UserAgent: "dlq-console",
 			})
 		},
 		SignIn: signInOf(p.cfg), Base: p.cfg.Console.BaseOf(p.cfg.Server.PublicURL), Origin: originOf(p.cfg.Server.PublicURL),
@@ -71,9 +72,6 @@ func (p *parts) providerOfPages() *console.Provider {
 }
 
 const providerTimeout = 10 * time.Second
-
-// pageTimeout is longer than the API takes for any request of a page.
-const pageTimeout = 2 * time.Minute
 
 func signInOf(cfg *config.Config) console.SignIn {
 	switch {
