@@ -124,7 +124,9 @@ func TestAJobOnAnOriginalTopicIsHiddenFromWhoSeesOnlyAPartOfIt(t *testing.T) {
 			require.Equal(t, http.StatusAccepted, job.status, job.body)
 			for viewer, isSeen := range seenBy {
 				got := w.call(http.MethodGet, job.header.Get("Location"), bearer(viewer))
-				require.Equal(t, map[bool]int{true: http.StatusOK, false: http.StatusNotFound}[isSeen], got.status, "%s by %s for %s", jobsPath, creator, viewer)
+				want := map[bool]int{true: http.StatusOK, false: http.StatusNotFound}[isSeen]
+				require.Equal(t, want, got.status, "%s by %s for %s", jobsPath, creator, viewer)
+				require.Equal(t, want, w.call(http.MethodGet, job.header.Get("Location")+"/series", bearer(viewer)).status)
 				for _, list := range []string{jobsPath, "/api/v1/audit", "/api/v1/audit?target_id=" + job.field(t, "id").(string)} {
 					got = w.call(http.MethodGet, list, bearer(viewer))
 					require.Equal(t, isSeen, strings.Contains(got.body, "secret"), "%s of %s for %s: %s", list, creator, viewer, got.body)

@@ -29,7 +29,7 @@ func TestEveryGETOfTheAPIIs304AsLongAsItsAnswerIsTheSame(t *testing.T) {
 	ids := map[string]string{
 		"/api/v1/dlq/messages/:id": message, "/api/v1/dlq/messages/:id/chain": message,
 		"/api/v1/groups/:id": group, "/api/v1/archive/messages/:id": archived,
-		"/api/v1/jobs/:id": job, "/api/v1/plans/:id": plan.field(t, "id").(string),
+		"/api/v1/jobs/:id": job, "/api/v1/jobs/:id/series": job, "/api/v1/plans/:id": plan.field(t, "id").(string),
 	}
 	routes := tableOfRoutes(t)
 	routes["GET /api/v1/me"] = ""
@@ -65,7 +65,7 @@ func TestEveryGETOfTheAPIIs304AsLongAsItsAnswerIsTheSame(t *testing.T) {
 		_, head = w.send(http.MethodHead, address, nil, `If-None-Match: "a"`, "If-None-Match: "+tag) // two lines are one list
 		require.Equal(t, []any{http.StatusNotModified, tag}, []any{head.status, head.header.Get("ETag")}, address)
 	}
-	require.Equal(t, 16, checked)
+	require.Equal(t, 17, checked)
 }
 
 func TestAChangeGivesANewTag(t *testing.T) {

@@ -359,6 +359,14 @@ func (g guard) Job(ctx context.Context, id dlq.ID) (dlq.Job, error) {
 	return j, nil
 }
 
+// JobSamples is for a job that the principal has been shown.
+func (g guard) JobSamples(ctx context.Context, id dlq.ID) ([]dlq.JobSample, error) {
+	if a := accessOf(ctx); !a.principal.May(a.permission) {
+		return nil, nil
+	}
+	return g.database.JobSamples(ctx, id)
+}
+
 // checkJob checks a job by its filter. A job on an original topic may have messages of several
 // dead-letter topics. Unless it has the same limits as the sender, it does not exist for somebody
 // with some topics only.

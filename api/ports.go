@@ -86,6 +86,8 @@ type Database interface {
 	Job(ctx context.Context, id dlq.ID) (dlq.Job, error)
 	// Jobs returns one page of jobs, the newest first.
 	Jobs(ctx context.Context, query dlq.JobQuery) ([]dlq.Job, error)
+	// JobSamples returns counts of a job in the order of time; none if there is no such job.
+	JobSamples(ctx context.Context, id dlq.ID) ([]dlq.JobSample, error)
 	// PreviewJob describes the effect of a job that would start now, and changes nothing. PreviewScope
 	// does so within a scope that was frozen before.
 	PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview, error)

@@ -56,6 +56,7 @@ func (s *Server) table() []route {
 		{read, "/api/v1/jobs", dlq.PermJobRead, "", "", database, s.withDeadline(s.holding(s.jobs), jobParameters...)},
 		{change, "/api/v1/jobs", dlq.PermJobCreate, dlq.TargetJob, "", database, s.withDeadline(s.createJob)},
 		{read, "/api/v1/jobs/:id", dlq.PermJobRead, "", "", database, s.withDeadline(s.job, "verified")},
+		{read, "/api/v1/jobs/:id/series", dlq.PermJobRead, "", "", database, s.withDeadline(s.jobSeries)},
 		{http.MethodPatch, "/api/v1/jobs/:id", dlq.PermJobControl, dlq.TargetJob, "", database, s.withDeadline(s.changeJob)},
 		{change, "/api/v1/jobs/:id/pause", dlq.PermJobControl, dlq.TargetJob, "", database, s.withDeadline(s.pauseJob)},
 		{change, "/api/v1/jobs/:id/resume", dlq.PermJobControl, dlq.TargetJob, "", database, s.withDeadline(s.resumeJob)},

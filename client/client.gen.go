@@ -1069,9 +1069,40 @@ type JobChange struct {
 // JobKind defines model for JobKind.
 type JobKind string
 
+// JobPoint The counts of a job at a time. They never decrease.
+type JobPoint struct {
+	// At UTC, with milliseconds and a numeric offset.
+	//
+	// Examples: 2026-02-20T10:30:00.000+00:00
+	At Timestamp `json:"at"`
+
+	// Changed Messages that a job of another kind than `retry` has changed.
+	Changed int64 `json:"changed"`
+
+	// Dead Messages that were not delivered and will not be tried again.
+	Dead int64 `json:"dead"`
+
+	// Failed Messages that were not delivered and are PENDING again.
+	Failed int64 `json:"failed"`
+
+	// PerSecond Messages sent or changed per second since the point before, whether or not they were delivered. 0 at the start.
+	PerSecond float64 `json:"per_second"`
+
+	// Retried Messages that their target has acknowledged.
+	Retried int64 `json:"retried"`
+
+	// Skipped Messages that are neither sent nor changed. Many of them are counted at the end of the job.
+	Skipped int64 `json:"skipped"`
+}
+
 // JobRequest defines model for JobRequest.
 type JobRequest struct {
 	union json.RawMessage
+}
+
+// JobSeries defines model for JobSeries.
+type JobSeries struct {
+	Points []JobPoint `json:"points"`
 }
 
 // JobStart A job, or the plan of a job.
@@ -3257,6 +3288,12 @@ type GetJobParams struct {
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
+// GetJobSeriesParams defines parameters for GetJobSeries.
+type GetJobSeriesParams struct {
+	// IfNoneMatch The `ETag` of an earlier answer, several of them separated by commas, or `*`. If the answer would have this tag, it is 304 without a body.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
 // GetMeParams defines parameters for GetMe.
 type GetMeParams struct {
 	// IfNoneMatch The `ETag` of an earlier answer, several of them separated by commas, or `*`. If the answer would have this tag, it is 304 without a body.
@@ -4207,6 +4244,15 @@ func (c *Client) ResumeJob(ctx context.Context, id JobID, body *ResumeJobJSONReq
 		r.body = body
 	}
 	return send[Job](ctx, c, r, options)
+}
+
+// GetJobSeries is GET /api/v1/jobs/{id}/series: Counts and rate of a job over time.
+func (c *Client) GetJobSeries(ctx context.Context, id JobID, params *GetJobSeriesParams, options ...RequestOption) (*Answer[JobSeries], error) {
+	r := newRequest(http.MethodGet, fmt.Sprintf("/api/v1/jobs/%s/series", url.PathEscape(id)))
+	if params != nil {
+		r.setHeader("If-None-Match", params.IfNoneMatch)
+	}
+	return send[JobSeries](ctx, c, r, options)
 }
 
 // GetMe is GET /api/v1/me: Who sends the request, and what they may do.

@@ -190,6 +190,15 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS l;
 
+-- dlq_job_samples: the counts of each job over time, as in dlq_jobs and dlq_job_lanes. The tick of a
+-- sample is the age of its job in units of five seconds. Older samples of a long job are thinned out.
+CREATE TABLE IF NOT EXISTS dlq.dlq_job_samples (
+    job_id  UUID NOT NULL REFERENCES dlq.dlq_jobs ON DELETE CASCADE,
+    tick    BIGINT NOT NULL, at TIMESTAMPTZ NOT NULL,
+    retried BIGINT NOT NULL, failed BIGINT NOT NULL, dead BIGINT NOT NULL, changed BIGINT NOT NULL, skipped BIGINT NOT NULL,
+    PRIMARY KEY (job_id, tick)
+);
+
 -- dlq_job_queues: targets and keys that messages of a bulk retry wait for.
 --
 -- A queue belongs to a closed target (key_hash is -1, lane is -1), or to a key whose first message

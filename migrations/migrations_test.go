@@ -94,6 +94,7 @@ func fill(t *testing.T, pool *pgxpool.Pool) {
 	exec(t, pool, `WITH b AS (INSERT INTO dlq.dlq_jobs (id, workflow_id, topic, lanes, upper_bound, snapshot_at)
 		VALUES (gen_random_uuid(), 'w', 'orders', 1, 1, now()) RETURNING id)
 		INSERT INTO dlq.dlq_job_lanes (job_id, lane) SELECT id, 0 FROM b`)
+	exec(t, pool, `INSERT INTO dlq.dlq_job_samples SELECT id, 1, now(), 1, 2, 3, 4, 5 FROM dlq.dlq_jobs`)
 	exec(t, pool, `INSERT INTO dlq.dlq_jobs (id, workflow_id, topic, spec, upper_bound, snapshot_at)
 		VALUES (gen_random_uuid(), 'w', 'orders', '{}', 1, now())`)
 	exec(t, pool, `INSERT INTO dlq.dlq_audit (id, subject, method, address, action, topic, target, reason, request_id, workflow_id, outcome)
@@ -110,6 +111,7 @@ func contents(t *testing.T, pool *pgxpool.Pool) []string {
 		UNION ALL SELECT a::text FROM dlq.dlq_retry_attempts a
 		UNION ALL SELECT b::text FROM dlq.dlq_jobs b
 		UNION ALL SELECT l::text FROM dlq.dlq_job_lanes l
+		UNION ALL SELECT s::text FROM dlq.dlq_job_samples s
 		UNION ALL SELECT a::text FROM dlq.dlq_jobs a
 		UNION ALL SELECT a::text FROM dlq.dlq_audit a
 		ORDER BY 1`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -49,6 +50,8 @@ type SweepStore interface {
 	OpenHeldGroups(ctx context.Context) (opened int, err error)
 	// RecordArchiveRuns writes the counts of interrupted runs of the archive into the audit.
 	RecordArchiveRuns(ctx context.Context, runID string) error
+	// SampleJobs notes the counts of the running jobs.
+	SampleJobs(ctx context.Context) error
 }
 
 // Sweeper releases messages and closes jobs whose workflow is gone. Workflows normally end
@@ -62,17 +65,31 @@ type Sweeper struct {
 	Log     *zap.Logger
 }
 
-// Run sweeps until ctx ends.
+// Run sweeps until ctx ends. Beside the sweeps, which may wait for Temporal, it notes the counts of running jobs.
 func (s *Sweeper) Run(ctx context.Context) {
-	ticker := time.NewTicker(sweepInterval)
+	var sampling sync.WaitGroup
+	defer sampling.Wait()
+	sampling.Go(func() {
+		s.repeat(ctx, dlq.SampleInterval, "could not note the counts of running jobs; trying again", func(ctx context.Context) error {
+			return do(ctx, readTimeout, s.Store.SampleJobs)
+		})
+	})
+	s.repeat(ctx, sweepInterval, "could not release abandoned retries; trying again", func(ctx context.Context) error {
+		now, err := within(ctx, readTimeout, s.Store.Now)
+		if err != nil {
+			return err
+		}
+		return s.Sweep(ctx, now.Add(-sweepAge))
+	})
+}
+
+// repeat calls in an interval until ctx ends, and logs errors.
+func (s *Sweeper) repeat(ctx context.Context, interval time.Duration, failed string, call func(context.Context) error) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		now, err := within(ctx, readTimeout, s.Store.Now)
-		if err == nil {
-			err = s.Sweep(ctx, now.Add(-sweepAge))
-		}
-		if err != nil && ctx.Err() == nil {
-			s.Log.Warn("could not release abandoned retries; trying again", zap.Error(err))
+		if err := call(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn(failed, zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():

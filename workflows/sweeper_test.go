@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"dlqmanager/activities"
@@ -84,6 +85,8 @@ func (s *sweepable) FoldCounts(context.Context) error {
 	s.folded = true
 	return s.foldError
 }
+
+func (s *sweepable) SampleJobs(context.Context) error { return nil }
 
 func (s *sweepable) RecordArchiveRuns(_ context.Context, runID string) error {
 	if runID != "" {
@@ -206,4 +209,31 @@ func TestTheSweeperOpensHeldGroups(t *testing.T) {
 	sweeper := &workflows.Sweeper{Store: store, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop(), Owners: &runningOwners{t: t}}
 	require.ErrorIs(t, sweeper.Sweep(t.Context(), time.Now()), blocked)
 	require.Equal(t, []string{"gone"}, store.released, "the other steps are done nevertheless")
+}
+
+// hanging is a store whose clock does not answer, and that cannot be sampled either.
+type hanging struct{ sweepable }
+
+func (*hanging) Now(ctx context.Context) (time.Time, error) {
+	<-ctx.Done()
+	return time.Time{}, ctx.Err()
+}
+
+func (*hanging) SampleJobs(ctx context.Context) error {
+	if _, limited := ctx.Deadline(); !limited {
+		return errors.New("without a deadline")
+	}
+	return errors.New("the disk is full")
+}
+
+func TestJobsAreSampledWhileASweepHangs(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.WarnLevel)
+	ctx, cancel := context.WithCancel(t.Context())
+	log := zap.New(core, zap.Hooks(func(zapcore.Entry) error { cancel(); return nil }))
+	sweeper := &workflows.Sweeper{Store: &hanging{}, Owners: &runningOwners{t: t}, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: log}
+	sweeper.Run(ctx)
+	require.Equal(t, 1, logs.Len())
+	require.Equal(t, "could not note the counts of running jobs; trying again", logs.All()[0].Message)
+	require.Equal(t, "the disk is full", logs.All()[0].ContextMap()["error"])
 }

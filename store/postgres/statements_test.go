@@ -325,6 +325,10 @@ func TestEveryStatement(t *testing.T) {
 		"jobOwnersSQL":  {{args: scope, uses: live}},
 		"releaseSQL":    {{args: message, after: byIndexSQL, uses: messages + " " + alone}},
 
+		"addJobSampleSQL": {{args: pgx.NamedArgs{"id": uuid(lane.Job), "tick": 256, "step": 2, "at": time.Now(), "retried": 1, "failed": 1, "dead": 1,
+			"changed": 0, "skipped": 1}, after: byIndexSQL, uses: "dlq_job_samples_pkey " + jobs + " | dlq_job_samples_pkey " + live}},
+		"jobSamplesSQL": {{args: job, after: byIndexSQL, uses: "dlq_job_samples_pkey"}},
+
 		"jobsSQL":     {{args: job, uses: lanes + " " + jobs + " " + live + " " + closed + " " + due}},
 		"lockSQL":     {{args: pgx.NamedArgs{"lock": int64(createLock)}}},
 		"conflictSQL": {{args: conflict, uses: jobs + " " + live}},

@@ -49,6 +49,8 @@ type Store interface {
 	Job(ctx context.Context, id dlq.ID) (dlq.Job, error)
 	Jobs(ctx context.Context, query dlq.JobQuery) ([]dlq.Job, error)
 	RunningRetries(ctx context.Context) ([]dlq.Job, error)
+	SampleJobs(ctx context.Context) error
+	JobSamples(ctx context.Context, id dlq.ID) ([]dlq.JobSample, error)
 	PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview, error)
 
 	ExhaustedTopics(ctx context.Context) ([]string, error)

@@ -1,0 +1,129 @@
+package postgres_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/dlqtest"
+	"dlqmanager/store/postgres"
+)
+
+// sampledJobs is a database with a running retry that has sent a page, and a running change.
+func sampledJobs(t *testing.T) (pool *pgxpool.Pool, p *postgres.Store, retry, change dlq.Job) {
+	t.Helper()
+	pool = dbtest.New(t)
+	p, lane := openLane(t, pool, dlqtest.Bulk("orders", 1), append(dlqtest.Arrivals(3), dlqtest.Arrivals(2, dlqtest.Topic("users"))...))
+	claim, _, err := p.NextPage(t.Context(), lane, nil, true)
+	require.NoError(t, err)
+	outcomes := dlqtest.Outcomes(claim.Page, dlq.ResultDelivered)
+	outcomes[0].Result = dlq.ResultFailed
+	_, err = p.FinalizePage(t.Context(), lane, outcomes)
+	require.NoError(t, err)
+	change = dlqtest.Change(dlq.KindDead, dlq.Filter{Topic: "users"})
+	_, err = p.CreateJob(t.Context(), nil, change)
+	require.NoError(t, err)
+	_, err = p.Act(t.Context(), change, 10)
+	require.NoError(t, err)
+	retry, err = p.Job(t.Context(), lane.Job)
+	require.NoError(t, err)
+	return pool, p, retry, change
+}
+
+func samplesOf(t *testing.T, p *postgres.Store, id dlq.ID) []dlq.JobSample {
+	t.Helper()
+	samples, err := p.JobSamples(t.Context(), id)
+	require.NoError(t, err)
+	return samples
+}
+
+const agedSQL = `UPDATE dlq.dlq_jobs SET started_at = now() - $1 * interval '1 second'`
+
+func TestASampleHasTheCountsOfItsJob(t *testing.T) {
+	t.Parallel()
+	_, p, retry, change := sampledJobs(t)
+	before, err := p.Now(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, p.SampleJobs(t.Context()))
+	samples := samplesOf(t, p, retry.ID)
+	require.Len(t, samples, 1)
+	require.Equal(t, dlq.JobCounts{Retried: 2, Failed: 1}, samples[0].Counts)
+	require.False(t, samples[0].At.Before(before))
+	samples = samplesOf(t, p, change.ID)
+	require.Len(t, samples, 1)
+	require.Equal(t, dlq.JobCounts{Changed: 2}, samples[0].Counts)
+	require.Empty(t, samplesOf(t, p, dlq.NewID()))
+}
+
+func TestSamplersAtOnceAddOneSample(t *testing.T) {
+	t.Parallel()
+	pool, p, retry, change := sampledJobs(t)
+	_, err := pool.Exec(t.Context(), agedSQL, 40*3600) // far from the next sample
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `INSERT INTO dlq.dlq_job_samples SELECT id, n, now() - interval '1 hour', 0, 0, 0, 0, 0 FROM dlq.dlq_jobs, generate_series(1, 400) AS n`)
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	failures := make([]error, 8)
+	for i := range failures {
+		group.Go(func() { failures[i] = p.SampleJobs(t.Context()) })
+	}
+	group.Wait()
+	require.NoError(t, errors.Join(failures...))
+	for _, id := range []dlq.ID{retry.ID, change.ID} {
+		samples := samplesOf(t, p, id)
+		require.Len(t, samples, 2, "the tick 256, and the new one")
+		require.NoError(t, p.SampleJobs(t.Context()))
+		require.Equal(t, samples, samplesOf(t, p, id), "it is too early")
+	}
+}
+
+func TestSamplesAreThinnedOutWhileAJobGrowsOld(t *testing.T) {
+	t.Parallel()
+	pool, p, retry, _ := sampledJobs(t)
+	last := 0
+	for tick := range 3 * dlq.MaxSamples {
+		_, err := pool.Exec(t.Context(), agedSQL, float64(tick)*dlq.SampleInterval.Seconds())
+		require.NoError(t, err)
+		require.NoError(t, p.SampleJobs(t.Context()))
+		kept := len(samplesOf(t, p, retry.ID))
+		require.LessOrEqual(t, kept, dlq.MaxSamples)
+		require.GreaterOrEqual(t, kept, min(last, dlq.MaxSamples/2))
+		last = kept
+	}
+	require.Equal(t, 3*dlq.MaxSamples/4, last, "every fourth")
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_job_samples WHERE tick % 4 <> 0`))
+}
+
+func TestAJobThatHasEndedKeepsItsSamplesAndGetsNoMore(t *testing.T) {
+	t.Parallel()
+	pool, p, retry, change := sampledJobs(t)
+	require.NoError(t, p.SampleJobs(t.Context()))
+	_, err := p.EndJob(t.Context(), nil, retry.ID, dlq.JobCompleted, "")
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), agedSQL, 60)
+	require.NoError(t, err)
+	require.NoError(t, p.SampleJobs(t.Context()))
+	require.Len(t, samplesOf(t, p, retry.ID), 1)
+	require.Len(t, samplesOf(t, p, change.ID), 2)
+	_, err = pool.Exec(t.Context(), `DELETE FROM dlq.dlq_jobs WHERE id = $1`, [16]byte(retry.ID))
+	require.NoError(t, err)
+	require.Empty(t, samplesOf(t, p, retry.ID))
+	require.Len(t, samplesOf(t, p, change.ID), 2)
+}
+
+func TestJobsWithTimesEditedByHandAreSampled(t *testing.T) {
+	t.Parallel()
+	pool, p, retry, change := sampledJobs(t)
+	for n, at := range []string{"infinity", "-infinity", "4000-01-01 BC"} {
+		_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_jobs SET started_at = $1, spec = '7' WHERE id = $2`, at, [16]byte(retry.ID))
+		require.NoError(t, err)
+		require.NoError(t, p.SampleJobs(t.Context()), at)
+		require.NotEmpty(t, samplesOf(t, p, retry.ID), n)
+		require.NotEmpty(t, samplesOf(t, p, change.ID), n)
+	}
+}
