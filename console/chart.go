@@ -168,6 +168,9 @@ func (c chart) Ticks() []time.Time {
 // IsLong tells whether the chart spans days, so that its ticks are dates.
 func (c chart) IsLong() bool { return c.To().Sub(c.From) > 49*time.Hour }
 
+// IsShort tells whether the chart spans minutes, so that its ticks have seconds.
+func (c chart) IsShort() bool { return c.To().Sub(c.From) < 10*time.Minute }
+
 // To is the end of the last step.
 func (c chart) To() time.Time { return c.From.Add(time.Duration(c.steps()) * c.Step) }
 

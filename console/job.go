@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
 	"net/url"
 
@@ -75,6 +76,10 @@ type jobPage struct {
 	Bar             bar
 	// Headline says how far the job is, and RateText how fast; Why is why it waits or has ended.
 	Headline, RateText, Why string
+	// Chart is nil for a job that has just begun or that ended soon. ChartMissing is why the server has refused its points,
+	// and ChartText says what the chart shows.
+	Chart                   *chart
+	ChartMissing, ChartText string
 	Counts                  []jobCount
 	Ramp                    []rampStep
 	RampWords               []string
@@ -117,11 +122,21 @@ func (v *visit) jobOfAddress(verified bool) (job, error) {
 }
 
 func (v *visit) job() (*answer, error) {
-	j, err := v.jobOfAddress(true)
+	var j job
+	var points []client.JobPoint
+	var missing string
+	err := v.together(
+		func(context.Context) (err error) { j, err = v.jobOfAddress(true); return err },
+		func(ctx context.Context) error { points, missing = v.seriesOfAddress(ctx); return nil },
+	)
 	if err != nil {
 		return nil, err
 	}
 	page := v.jobPageOf(j)
+	page.ChartMissing = missing
+	if page.Chart = v.rateChart(j, points); page.Chart != nil {
+		page.ChartText = v.chartText(page.Chart)
+	}
 	return show("job", page.Title, page)
 }
 
@@ -129,14 +144,11 @@ func (v *visit) jobPageOf(j job) *jobPage {
 	selected, kind := filtersFrom(j.Filters), string(j.Kind)
 	p := &jobPage{
 		job: j, KindWord: v.kindWord(kind), Selection: v.selection(selected), List: selected.list(kind, j.Topic), Bar: v.jobBar(j),
-		Headline: v.jobHeadline(j), Why: v.jobReason(j), Counts: v.jobCounts(j, selected),
+		Headline: v.jobHeadline(j), RateText: v.rateText(j), Why: v.jobReason(j), Counts: v.jobCounts(j, selected),
 		Ramp: v.rampSteps(j), RampWords: v.rampWords(j.Ramp), Every: runningRefresh,
 		Audit: "/audit?" + url.Values{"target_id": {j.ID}}.Encode(),
 	}
 	p.Title = v.text("%s of %s", p.KindWord, j.Topic)
-	if j.IsRetry() {
-		p.RateText = v.rateText(j)
-	}
 	if j.Ended() {
 		p.Outcome, p.Every = v.outcome(j, selected), endedRefresh
 	} else if j.Matched > bigJob {

@@ -48,7 +48,7 @@ func changeJob(change ...map[string]any) map[string]any {
 
 func jobAPI(job any) map[string]any {
 	path := "/api/v1/jobs/" + otherJob
-	return map[string]any{"GET " + path: job, "POST " + path + "/pause": job, "POST " + path + "/resume": job, "POST " + path + "/cancel": job, "PATCH " + path: job}
+	return map[string]any{"GET " + path: job, "GET " + path + "/series": client.JobSeries{}, "POST " + path + "/pause": job, "POST " + path + "/resume": job, "POST " + path + "/cancel": job, "PATCH " + path: job}
 }
 
 func TestTheBarOfAJobSaysWhatConsumersPassedAndWhatCameBack(t *testing.T) {

@@ -71,9 +71,16 @@ func (v *visit) jobHeadline(j job) string {
 	}
 }
 
-// rateText says how fast the job sends.
+// rateText says how fast the job sends or changes messages.
 func (v *visit) rateText(j job) string {
 	rate := printerOf(v.language).Sprintf("%.1f", j.PerSecond)
+	switch {
+	case j.IsRetry():
+	case j.Ended():
+		return v.text("%s per second on average", rate)
+	default:
+		return v.text("%s per second over the last ten seconds", rate)
+	}
 	limit := v.text("no limit")
 	if j.RateLimit > 0 {
 		limit = v.text("limit %d", j.RateLimit)

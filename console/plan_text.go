@@ -78,7 +78,7 @@ var planTexts = texts{
 	"Each step also waits until the consumers are past its messages.": "コンシューマーが各段階のメッセージを通過するまで待ちます。",
 	"as fast as the targets take them":                                "送信先が受け付ける速さ",
 	"%s of waiting, and the time that the targets take":               "待ち時間 %s と、送信先が受け付ける時間",
-	"about %s": "約 %s", "%d s": "%d 秒", "%d min": "%d 分", "%d h %d min": "%d 時間 %d 分", "%d d": "%d 日",
+	"about %s": "約 %s", "%d s": "%d 秒", "%d min": "%d 分", "%d h %d min": "%d 時間 %d 分", "%d h": "%d 時間", "%d d": "%d 日",
 
 	"already resolved":                                             "解決済み",
 	"dead: revive them first":                                      "DEAD（先に復活が必要）",

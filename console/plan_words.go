@@ -107,6 +107,8 @@ func (l locale) duration(d time.Duration) string {
 		return l.text("%d s", max(s, 1))
 	case s < 3600:
 		return l.text("%d min", (s+30)/60)
+	case s < 48*3600 && s%3600 < 60:
+		return l.text("%d h", s/3600)
 	case s < 48*3600:
 		return l.text("%d h %d min", s/3600, s%3600/60)
 	default:

@@ -61,7 +61,7 @@ func functions(l locale, base string) template.FuncMap {
 		"seg":    url.PathEscape,
 		"num":    l.number,
 		"time":   timeOf,
-		"utc":    func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") + " UTC" },
+		"utc":    utc,
 		"val":    valueOf,
 		"dict":   dict,
 		"short":  short,
@@ -149,6 +149,15 @@ func short(characters int, text string) string {
 		return text
 	}
 	return string(runes[:characters]) + "…"
+}
+
+// utc writes a time, with its seconds if it is no whole minute.
+func utc(at time.Time) string {
+	layout := "2006-01-02 15:04"
+	if at.Second() != 0 {
+		layout = "2006-01-02 15:04:05"
+	}
+	return at.UTC().Format(layout) + " UTC"
 }
 
 // ending is the end of an id for a list. Ids of the same minutes begin alike.

@@ -47,7 +47,7 @@ func TestTheConsoleInPictures(t *testing.T) {
 	b.shows("passed")
 	s.eventually("half of it is sent", func() bool { return len(consumeAll(t, s.cluster, "shop.payments.v1")) > 90 })
 	b.visit("/jobs/" + job)
-	b.image("console-job", 620)
+	b.image("console-job", 860)
 	b.visit("/")
 	b.image("console-overview", 860)
 	b.visit("/groups/" + prices.group)

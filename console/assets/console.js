@@ -8,6 +8,7 @@ const lang = document.documentElement.lang;
 const local = new Intl.DateTimeFormat(lang, { dateStyle: "medium", timeStyle: "medium" });
 const ticks = {
   hour: new Intl.DateTimeFormat(lang, { hour: "2-digit", minute: "2-digit" }), day: new Intl.DateTimeFormat(lang, { month: "short", day: "numeric" }),
+  second: new Intl.DateTimeFormat(lang, { timeStyle: "medium" }),
 };
 const age = new Intl.RelativeTimeFormat(lang, { numeric: "auto", style: "short" });
 const steps = [[60, "second", 1], [3600, "minute", 60], [86400, "hour", 3600], [Infinity, "day", 86400]];
