@@ -278,6 +278,9 @@ func readTimeout(bytes int64) time.Duration {
 // memory waits for memory and keeps the heartbeat alive meanwhile, because other lanes
 // hold their memory for the duration of a publish.
 func (l *laneRun) memory(ctx context.Context, bytes int64) (release func(), err error) {
+	if release, isTaken := l.Memory.tryAcquire(bytes); isTaken {
+		return release, nil
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	taken := make(chan error, 1)

@@ -36,3 +36,12 @@ func (m *Memory) acquire(ctx context.Context, bytes int64) (release func(), err 
 	}
 	return func() { m.semaphore.Release(bytes) }, nil
 }
+
+// tryAcquire takes memory that nobody waits for.
+func (m *Memory) tryAcquire(bytes int64) (release func(), isTaken bool) {
+	if m == nil {
+		return func() {}, true
+	}
+	bytes = min(bytes, m.bytes)
+	return func() { m.semaphore.Release(bytes) }, m.semaphore.TryAcquire(bytes)
+}

@@ -34,9 +34,9 @@ const reach = `(m.original_topic = COALESCE((
 // message up by its id, because a join might read the whole table.
 const (
 	idsSource = `unnest(@ids::uuid[]) AS named (id)
-		CROSS JOIN LATERAL (SELECT *, ctid FROM dlq.dlq_messages WHERE id = named.id LIMIT 1) AS m`
+		CROSS JOIN LATERAL (SELECT *, ctid, xmax FROM dlq.dlq_messages WHERE id = named.id LIMIT 1) AS m`
 	bodySource = `dlq.dlq_message_bodies b
-		CROSS JOIN LATERAL (SELECT *, ctid FROM dlq.dlq_messages WHERE id = b.message_id LIMIT 1) AS m`
+		CROSS JOIN LATERAL (SELECT *, ctid, xmax FROM dlq.dlq_messages WHERE id = b.message_id LIMIT 1) AS m`
 	withBodies = ` JOIN dlq.dlq_message_bodies b ON b.message_id = m.id`
 )
 

@@ -84,7 +84,7 @@ func (s *Store) endPage(ctx context.Context, lane *dlq.Lane, outcomes []dlq.Page
 
 // step is a transaction of a lane: it ends the page in hand, and claims the next page. The lane's row and the
 // job's row are locked after the messages that end, because these locks may take long, and a pause of the job must
-// not wait for them. The messages that are claimed are locked last, without a wait.
+// not wait for them. The messages that are claimed are locked last.
 type step struct {
 	*Store
 	lane     *dlq.Lane
@@ -109,9 +109,13 @@ type step struct {
 	listing dlq.Listing
 	// queueOf has the queue of each candidate; nil if they follow the cursor.
 	queueOf map[dlq.ID]int64
-	locked  map[dlq.ID]lockedMessage
-	plan    dlq.Plan
-	result  stepResult
+	// places is where the table has the candidates that can be claimed.
+	places map[dlq.ID]pgtype.TID
+	// mustLock is set if the candidates have to be locked before the decision. See mayClaimUnlocked.
+	mustLock bool
+	plan     dlq.Plan
+	claimed  int
+	result   stepResult
 }
 
 type stepResult struct {
@@ -137,12 +141,6 @@ type jobOfLane struct {
 	hasOthers bool
 }
 
-// lockedMessage is where the table has a message, and the message's retry count. Neither changes while the message is locked.
-type lockedMessage struct {
-	place pgtype.TID
-	count int
-}
-
 type laneQueue struct {
 	id int64
 	dlq.QueueID
@@ -152,6 +150,9 @@ type laneQueue struct {
 	reason   string
 	category dlq.Category
 }
+
+// errOvertaken says that a claim without locks met another transaction. The step is undone, and locks first.
+var errOvertaken = errors.New("another transaction has changed a message, or retries an earlier one of its key")
 
 // queueRetryDelay is how soon a lane claims again after an empty claim. The queue that gave
 // nothing has been postponed, and another one may be due.
@@ -163,9 +164,10 @@ func (s *Store) step(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOut
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	t := &step{}
-	err := retryOnConflict(func() error {
+	mustLock := false
+	try := func() error {
 		return s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
-			*t = step{Store: s, lane: lane, conn: conn, args: s.laneArgs(lane), outcomes: inOrder(outcomes), claims: claims, scans: scans}
+			*t = step{Store: s, lane: lane, conn: conn, args: s.laneArgs(lane), outcomes: inOrder(outcomes), claims: claims, scans: scans, mustLock: mustLock}
 			err := t.run(ctx)
 			if err != nil && conn.Conn().PgConn().TxStatus() != 'I' {
 				rollback, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -175,7 +177,12 @@ func (s *Store) step(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOut
 			}
 			return err
 		})
-	})
+	}
+	err := retryOnConflict(try)
+	if errors.Is(err, errOvertaken) {
+		mustLock = true
+		err = retryOnConflict(try)
+	}
 	if errors.Is(err, dlq.ErrFenced) {
 		return stepResult{}, err
 	}

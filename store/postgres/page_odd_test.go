@@ -69,7 +69,7 @@ func TestAPageCostsThreeRoundTrips(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, claim.Page, dlq.PageSize)
 		page = claim.Page
-		require.EqualValues(t, 3, tracer.trips.Load(), "the end and the list, the locks, the claim")
+		require.EqualValues(t, 3, tracer.trips.Load(), "the end and the list, the claim, the commit")
 	}
 }
 
@@ -89,6 +89,75 @@ func TestASingleRetryThatBeginsDuringAStepComesFirst(t *testing.T) {
 	claim, _, err := during.NextPage(t.Context(), lane, nil, true)
 	require.NoError(t, err)
 	require.Empty(t, claim.Page)
+}
+
+func TestAMessageThatChangesAfterItWasListedIsNotClaimed(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*postgres.Store, *pgxpool.Pool, dlq.ID) error{
+		"marked dead": func(p *postgres.Store, _ *pgxpool.Pool, id dlq.ID) error {
+			_, err := p.MarkDead(context.Background(), nil, id)
+			return err
+		},
+		"retried singly": func(p *postgres.Store, _ *pgxpool.Pool, id dlq.ID) error {
+			_, err := p.Claim(context.Background(), id, dlqtest.Owner(), dlq.ID{})
+			return err
+		},
+		"retried singly, and failed": func(p *postgres.Store, _ *pgxpool.Pool, id dlq.ID) error {
+			owner := dlqtest.Owner()
+			_, err := p.Claim(context.Background(), id, owner, dlq.ID{})
+			if err == nil {
+				_, _, err = p.Finalize(context.Background(), owner, dlqtest.Failed(id))
+			}
+			return err
+		},
+		"deleted by hand": func(_ *postgres.Store, pool *pgxpool.Pool, id dlq.ID) error {
+			_, err := pool.Exec(context.Background(), `DELETE FROM dlq.dlq_messages WHERE id = $1`, [16]byte(id))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := dbtest.New(t)
+			arrivals := dlqtest.Arrivals(4)
+			for i := range arrivals {
+				arrivals[i].Record.Key = []byte{byte(i % 2)}
+			}
+			p, lane := openLane(t, pool, dlqtest.Bulk("orders", 1), arrivals)
+			during := traced(t, pool, &afterBatch{do: func() { require.NoError(t, change(p, pool, arrivals[0].ID)) }})
+			claim, _, err := during.NextPage(t.Context(), lane, nil, true)
+			require.NoError(t, err)
+			got := ids(claim.Page)
+			require.NotContains(t, got, arrivals[0].ID)
+			require.Subset(t, got, []dlq.ID{arrivals[1].ID, arrivals[3].ID}, "messages of another key")
+			if name == "retried singly" {
+				require.NotContains(t, got, arrivals[2].ID, "a later message of the key")
+			}
+			for i := range claim.Page {
+				require.Equal(t, 1, claim.Page[i].RetryCount)
+			}
+		})
+	}
+}
+
+func TestAMessageThatIsLockedAfterItWasListedDelaysOneStep(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	arrivals := dlqtest.Arrivals(2)
+	_, lane := openLane(t, pool, dlqtest.Bulk("orders", 1), arrivals)
+	var locker pgx.Tx
+	during := traced(t, pool, &afterBatch{do: func() {
+		var err error
+		locker, err = pool.Begin(context.Background())
+		require.NoError(t, err)
+		_, err = locker.Exec(context.Background(), `SELECT FROM dlq.dlq_messages WHERE id = $1 FOR UPDATE`, [16]byte(arrivals[0].ID))
+		require.NoError(t, err)
+	}})
+	_, _, err := during.NextPage(t.Context(), lane, nil, true)
+	require.ErrorIs(t, err, dlq.ErrBlocked)
+	claim, _, err := during.NextPage(t.Context(), lane, nil, true)
+	require.NoError(t, err)
+	require.Equal(t, []dlq.ID{arrivals[1].ID}, ids(claim.Page), "the locked message waits")
+	require.NoError(t, locker.Rollback(t.Context()))
 }
 
 func TestAMessageThatIsDeletedWhileItsPageIsReadIsNotInThePage(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"dlqmanager/dlq"
 )
@@ -182,8 +183,15 @@ func (t *step) queueScan(batch *pgx.Batch) {
 	if !t.scans || f.Key != nil && !t.lane.Has(dlq.KeyHash(f.Key, dlq.ID{})) {
 		return // another lane has the key
 	}
+	t.places = make(map[dlq.ID]pgtype.TID, dlq.PageSize+1)
 	list := func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (dlq.Candidate, error) { return t.scanCandidate(row) })
+		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (m dlq.Candidate, err error) {
+			var place pgtype.TID
+			var isUnlocked bool
+			m, err = t.scanCandidate(row, &place, &isUnlocked)
+			t.places[m.ID], t.mustLock = place, t.mustLock || !isUnlocked
+			return m, err
+		})
 		t.listing.Candidates = append(t.listing.Candidates, found...)
 		return err
 	}
@@ -348,12 +356,23 @@ func (q *laneQueue) lane(now time.Time) *dlq.LaneQueue {
 	return &dlq.LaneQueue{Target: q.Target, OfKey: q.Key != dlq.NoKey, Tries: q.tries, Due: max(q.due.Sub(now), 0), Reason: q.reason, Category: q.category}
 }
 
+// mayClaimUnlocked reports whether the candidates can be claimed without locking them, and looking around, before: they
+// follow the cursor, no message of the lane waits, no other job runs, and no transaction had locked a candidate when it was
+// listed. The claim itself tells whether one has meanwhile: see checkClaims.
+func (t *step) mayClaimUnlocked() bool {
+	return !t.mustLock && t.queueOf == nil && t.row.waiting == 0 && !t.job.hasOthers
+}
+
 // look writes what follows from the outcomes, locks the candidates, and reads what the plan needs to know.
 func (t *step) look(ctx context.Context) error {
+	if t.mayClaimUnlocked() {
+		return nil
+	}
+	t.mustLock = true
 	l := &t.listing
 	args := t.with(candidateArgs(l.Candidates))
 	var held []dlq.ID
-	t.locked = make(map[dlq.ID]lockedMessage, len(l.Candidates))
+	t.places = make(map[dlq.ID]pgtype.TID, len(l.Candidates))
 	err := t.send(ctx, func(batch *pgx.Batch) {
 		t.queueSettled(batch)
 		if len(l.Candidates) == 0 {
@@ -361,8 +380,8 @@ func (t *step) look(ctx context.Context) error {
 		}
 		batch.Queue(lockListedSQL, args).Query(func(rows pgx.Rows) error {
 			var id dlq.ID
-			var m lockedMessage
-			_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &m.place, &m.count}, func() error { t.locked[id] = m; return nil })
+			var place pgtype.TID
+			_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &place}, func() error { t.places[id] = place; return nil })
 			return err
 		})
 		if t.queueOf != nil {
@@ -382,7 +401,7 @@ func (t *step) look(ctx context.Context) error {
 	isHeld := setOf(held)
 	for i := range l.Candidates {
 		m := &l.Candidates[i]
-		_, isLocked := t.locked[m.ID]
+		_, isLocked := t.places[m.ID]
 		m.IsHeld = m.IsHeld || !isLocked
 		m.IsGone = t.queueOf != nil && m.IsHeld && !isHeld[m.ID]
 	}

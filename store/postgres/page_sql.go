@@ -83,9 +83,9 @@ LIMIT 1`
 const (
 	// listNextSQL lists the next messages of the dead-letter topic @topic: a page, and one more. The index contains the bucket, so the lane
 	// reads no rows of other lanes. Every change of a status sets updated_at, so messages that changed after the
-	// job's snapshot are left out.
+	// job's snapshot are left out. A row without xmax was never locked.
 	listNextSQL = `
-SELECT m.id, m.seq, m.key_hash, m.original_topic,` + messageSize + `
+SELECT m.id, m.seq, m.key_hash, m.original_topic,` + messageSize + `, m.ctid, m.xmax = '0'::xid
 FROM dlq.dlq_messages m /* source */
 WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])` + nextOfLane + `
 	AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
@@ -94,7 +94,7 @@ LIMIT 101`
 
 	// listNextOfOriginalSQL does the same for the original topic @topic.
 	listNextOfOriginalSQL = `
-SELECT m.id, m.seq, m.key_hash, m.original_topic,` + messageSize + `
+SELECT m.id, m.seq, m.key_hash, m.original_topic,` + messageSize + `, m.ctid, m.xmax = '0'::xid
 FROM dlq.dlq_messages m /* source */
 WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])` + nextOfLane + `
 	AND @topic <> '' AND @topic !~ @dead_letter_topics
@@ -160,7 +160,7 @@ LIMIT 100`
 const (
 	// lockListedSQL locks the listed messages that can be claimed and that no other transaction has locked.
 	lockListedSQL = `
-SELECT m.id, m.ctid, m.retry_count
+SELECT m.id, m.ctid
 FROM dlq.dlq_messages m
 WHERE m.id = ANY (@ids::uuid[])` + claimable + `
 FOR UPDATE SKIP LOCKED`
@@ -225,12 +225,15 @@ WHERE EXISTS (SELECT FROM dlq.dlq_job_blocked_keys k
 // Last, the lane writes what was decided.
 const (
 	// claimListedSQL also removes the ballast, which has moved the payload out of line when the message was stored. So
-	// this change and the next one copy less. A message that is locked stays in its place.
+	// this change and the next one copy less. A message that has changed since it was listed is in another place, or no
+	// longer meets the conditions.
 	claimListedSQL = `
 UPDATE dlq.dlq_messages m
 SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
 	workflow_id = @workflow_id, owner_token = @token, in_page = true, ballast = NULL
-WHERE m.ctid = ANY (@places::tid[])`
+WHERE m.ctid = ANY (@places::tid[]) AND m.status = 'PENDING'
+	AND (m.updated_at <= (SELECT snapshot_at FROM dlq.dlq_jobs WHERE id = @job) OR @from_queue::bool)
+RETURNING m.id, m.retry_count`
 
 	noteAttemptsSQL = `
 INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)

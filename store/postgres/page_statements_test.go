@@ -62,7 +62,7 @@ func statementsOfPages(lane *dlq.Lane, first []dlq.PageEnvelope, claimed pgx.Nam
 		"retriedSinglySQL":      of(candidates, "idx_dlq_messages_retrying"),
 		"retriedByJobsSQL":      of(candidates, jobs+" "+lanes+" "+messages+" idx_dlq_jobs_live"),
 		"failedKeysSQL":         of(candidates, bodies+" idx_dlq_job_blocked_keys"),
-		"claimListedSQL":        of(candidates, ""), // by their places in the table
+		"claimListedSQL":        of(candidates, jobs),
 		"recordsSQL":            of(candidates, bodies+" "+messages),
 		"noteAttemptsSQL":       of(single, messages),
 		"noteExhaustedSQL":      of(single, messages),

@@ -51,6 +51,7 @@ func (t *step) keepOwned(ctx context.Context) error {
 // larger than a page.
 func (t *step) write(ctx context.Context) error {
 	t.result.claim.Bytes = t.plan.Bytes()
+	mayBeOvertaken := len(t.plan.Claim) > 0 && !t.mustLock
 	err := t.send(ctx, func(batch *pgx.Batch) {
 		t.queueSettled(batch)
 		if len(t.plan.Claim) > 0 {
@@ -67,8 +68,17 @@ func (t *step) write(ctx context.Context) error {
 			l.Charge(len(t.plan.Claim), t.job.now)
 			batch.Queue(chargeJobSQL, pgx.NamedArgs{"job": t.args["job"], "step_limit": l.Step, "next_at": timestamptz(l.NextAt)})
 		}
-		batch.Queue(`COMMIT`)
+		if !mayBeOvertaken {
+			batch.Queue(`COMMIT`)
+		}
 	})
+	if err == nil && mayBeOvertaken {
+		if t.claimed < len(t.plan.Claim) || len(t.listing.Earlier) > 0 {
+			err = errOvertaken
+		} else {
+			_, err = t.conn.Exec(ctx, `COMMIT`)
+		}
+	}
 	if err != nil {
 		t.result.claim.Page = nil
 	}
@@ -80,11 +90,22 @@ func (t *step) queueClaims(batch *pgx.Batch) {
 	t.page = append(t.page, column(t.plan.Claim, func(m *dlq.Candidate) [16]byte { return m.ID })...)
 	page, byID := envelopesOf(t.plan.Claim)
 	t.result.claim.Page = page
-	args["places"] = column(t.plan.Claim, func(m *dlq.Candidate) pgtype.TID { return t.locked[m.ID].place })
-	for i := range page {
-		page[i].RetryCount = t.locked[page[i].ID].count + 1
+	args["places"] = column(t.plan.Claim, func(m *dlq.Candidate) pgtype.TID { return t.places[m.ID] })
+	batch.Queue(claimListedSQL, args).Query(func(rows pgx.Rows) error {
+		var id dlq.ID
+		var count int
+		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &count}, func() error {
+			t.claimed++
+			if e := byID[id]; e != nil {
+				e.RetryCount = count
+			}
+			return nil
+		})
+		return err
+	})
+	if t.listing.Ordered && !t.mustLock {
+		batch.Queue(retriedSinglySQL, args).Query(t.scanRetried)
 	}
-	batch.Queue(claimListedSQL, args)
 	if t.row.counts.Failed+t.row.counts.Dead > 0 {
 		queueBlocked(batch, args, byID)
 	}
