@@ -118,7 +118,10 @@ func TestASignInLeadsToNoOtherServer(t *testing.T) {
 	t.Parallel()
 	p := newIDP(t)
 	s := p.site()
-	for _, next := range []string{"https://evil.example/", "//evil.example", `/\evil.example`, "/\t/evil.example"} {
+	for _, next := range []string{
+		"https://evil.example/", "//evil.example", `/\evil.example`, `\/evil.example`, "/\t/evil.example", "javascript:alert(1)", "https:/evil.example",
+		" //evil.example", "///evil.example", "/../other", "/a/../../other", "/%2e%2e/other", "/%2f../other", "/.",
+	} {
 		u := s.person()
 		u.stopAt("/dlq/")
 		require.Equal(t, "/dlq/", u.get("/dlq/sign-in/openid?"+url.Values{"next": {next}}.Encode()).header.Get("Location"), next)

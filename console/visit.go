@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -124,13 +125,14 @@ func (v *visit) back(fallback string) string { return ownPath(v.PostFormValue("b
 // maxPath is the longest path to go back to, in bytes.
 const maxPath = 8 << 10
 
-// ownPath returns a path of this console, and the fallback for everything else. Browsers read a backslash as a slash, and
-// leave out tabs and line ends. Servers refuse a longer one.
+// ownPath returns a path of this console, and the fallback for everything else. Browsers read a backslash as a slash, leave
+// out tabs and line ends, and go up at two dots, which could lead out of Base. Servers refuse a longer one.
 func ownPath(path, fallback string) string {
 	to, err := url.Parse(path)
 	if err != nil || len(path) > maxPath || to.Scheme != "" || to.Host != "" || to.User != nil ||
 		!strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") ||
-		strings.ContainsFunc(path, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }) {
+		strings.ContainsFunc(path, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }) ||
+		slices.ContainsFunc(strings.Split(to.Path, "/"), func(name string) bool { return name == "." || name == ".." }) {
 		return fallback
 	}
 	return path
