@@ -35,6 +35,8 @@ const (
 	discoverEvery = 10 * time.Minute
 	// providerTimeout limits the requests to a provider for one page.
 	providerTimeout = 20 * time.Second
+	// patience is how long a page waits for a renewal while its token is valid.
+	patience = 2 * time.Second
 	// shareRenewal is how long other requests get the tokens of a renewal, which have the earlier cookie: of another tab, say.
 	shareRenewal = time.Minute
 )
@@ -46,15 +48,21 @@ type relying struct {
 	mutex sync.Mutex
 	known *metadata
 	read  time.Time
-	// renewals are by the digests of their refresh tokens.
-	renewals map[[sha256.Size]byte]*renewal
+	// renewals are by the digests of their refresh tokens, and over has those of people who have signed out meanwhile.
+	renewals map[digest]*renewal
+	over     map[digest]bool
+	// patience is how long a page waits for a renewal while its token is valid.
+	patience time.Duration
 }
+
+type digest = [sha256.Size]byte
 
 // metadata are of the provider.
 type metadata struct {
 	provider *oidc.Provider
 	client   *http.Client
 
+	Keys        string   `json:"jwks_uri"`
 	EndSession  string   `json:"end_session_endpoint"`
 	Revocation  string   `json:"revocation_endpoint"`
 	NamesIssuer bool     `json:"authorization_response_iss_parameter_supported"`
@@ -68,7 +76,7 @@ func newRelying(p Provider) *relying {
 	if p.HTTP == nil {
 		p.HTTP = func() (*http.Client, error) { return &http.Client{}, nil }
 	}
-	return &relying{Provider: p, renewals: map[[sha256.Size]byte]*renewal{}}
+	return &relying{Provider: p, renewals: map[digest]*renewal{}, over: map[digest]bool{}, patience: patience}
 }
 
 // host names the provider for people.
@@ -100,7 +108,11 @@ func (p *relying) discover(ctx context.Context) (*metadata, error) {
 	if err := m.provider.Claims(m); err != nil {
 		return nil, providerError{err}
 	}
-	for _, address := range []string{m.provider.Endpoint().AuthURL, m.provider.Endpoint().TokenURL, m.EndSession, m.Revocation} {
+	at := m.provider.Endpoint()
+	if at.AuthURL == "" || at.TokenURL == "" {
+		return nil, errors.New("it announces no page for a sign-in, or no address for its tokens")
+	}
+	for _, address := range []string{at.AuthURL, at.TokenURL, m.Keys, m.EndSession, m.Revocation} {
 		if !p.trusts(address) {
 			return nil, fmt.Errorf("it announces the address %.200q, which is not https", address)
 		}
@@ -126,10 +138,22 @@ func (m *metadata) context(ctx context.Context) context.Context {
 type providerError struct{ error }
 
 func (e providerError) Error() string {
-	if refused, ok := errors.AsType[*oauth2.RetrieveError](e.error); ok { // its own text has the whole answer
-		return fmt.Sprintf("%s: %.300s", refused.ErrorCode, refused.ErrorDescription)
+	refused, ok := errors.AsType[*oauth2.RetrieveError](e.error) // its own text has the whole answer
+	switch {
+	case !ok:
+		return fmt.Sprintf("%.300s", e.error.Error())
+	case refused.ErrorCode == "":
+		return fmt.Sprintf("it answered a request for tokens with %.300s", refused.Response.Status)
+	case refused.ErrorDescription == "":
+		return fmt.Sprintf("%.300s", refused.ErrorCode)
 	}
-	return fmt.Sprintf("%.300s", e.error.Error())
+	return fmt.Sprintf("%.300s: %.300s", refused.ErrorCode, refused.ErrorDescription)
+}
+
+// isRefusal tells whether the provider has said why it gives no tokens.
+func (e providerError) isRefusal() bool {
+	refused, ok := errors.AsType[*oauth2.RetrieveError](e.error)
+	return ok && refused.ErrorCode != ""
 }
 
 func (e providerError) Unwrap() error { return e.error }
@@ -202,8 +226,18 @@ func (p *relying) end(ctx context.Context, redirect string, a attempt, answer ur
 	if err != nil {
 		return session{}, fmt.Errorf("its ID token is not valid: %.300s", err.Error())
 	}
-	if identity.Nonce != a.Nonce {
+	var claims struct {
+		Party string `json:"azp"`
+	}
+	switch err := identity.Claims(&claims); {
+	case err != nil:
+		return session{}, fmt.Errorf("its ID token is not valid: %.300s", err.Error())
+	case identity.Nonce != a.Nonce:
 		return session{}, errors.New("the ID token is of another sign-in")
+	case identity.Subject == "":
+		return session{}, errors.New("the ID token names nobody: it has no sub")
+	case claims.Party != "" && claims.Party != p.ClientID:
+		return session{}, fmt.Errorf("the ID token is for the client %.200q", claims.Party)
 	}
 	if identity.AccessTokenHash != "" {
 		if err := identity.VerifyAccessToken(token.AccessToken); err != nil {
@@ -212,6 +246,7 @@ func (p *relying) end(ctx context.Context, redirect string, a attempt, answer ur
 	}
 	s := session{Until: endOfSession(), Identity: raw, ByProvider: true}
 	s.take(token)
+	p.signIn(s.Refresh)
 	return s, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ type idp struct {
 	server   *httptest.Server
 	key      *ecdsa.PrivateKey
 	metadata map[string]any
+	serves   atomic.Value // func(http.ResponseWriter, *http.Request)
 
 	mutex     sync.Mutex
 	attempts  map[string]url.Values // by code
@@ -52,7 +54,10 @@ func newIDP(t *testing.T) *idp {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	p := &idp{t: t, key: key, attempts: map[string]url.Values{}, valid: map[string]bool{}, lifetime: 600}
-	p.server = httptest.NewServer(http.HandlerFunc(p.serve))
+	p.serves.Store(p.serve)
+	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.serves.Load().(func(http.ResponseWriter, *http.Request))(w, r)
+	}))
 	t.Cleanup(p.server.Close)
 	p.metadata = map[string]any{
 		"issuer": p.server.URL, "authorization_endpoint": p.server.URL + "/authorize", "token_endpoint": p.server.URL + "/token",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,9 +20,10 @@ import (
 // renewal is a refresh of tokens. A provider may accept a refresh token once only, while several tabs of a browser have it.
 // So all requests with the same refresh token get the result of one renewal, also some time later.
 type renewal struct {
-	done  chan struct{}
-	token *oauth2.Token
-	err   error
+	done     chan struct{}
+	hasEnded bool // before done is closed
+	token    *oauth2.Token
+	err      error
 }
 
 // errSessionOver is why only a new sign-in helps.
@@ -33,12 +35,16 @@ func (p *relying) renew(ctx context.Context, refresh string) (*oauth2.Token, err
 	id := sha256.Sum256([]byte(refresh))
 	p.mutex.Lock()
 	r, found := p.renewals[id]
-	if !found {
+	isOver := p.over[id]
+	if !found && !isOver {
 		r = &renewal{done: make(chan struct{})}
 		p.renewals[id] = r
 		go p.finish(context.WithoutCancel(ctx), id, r, refresh)
 	}
 	p.mutex.Unlock()
+	if isOver {
+		return nil, errSessionOver
+	}
 	select {
 	case <-r.done:
 		return r.token, r.err
@@ -47,21 +53,75 @@ func (p *relying) renew(ctx context.Context, refresh string) (*oauth2.Token, err
 	}
 }
 
-func (p *relying) finish(ctx context.Context, id [sha256.Size]byte, r *renewal, refresh string) {
+func (p *relying) finish(ctx context.Context, id digest, r *renewal, refresh string) {
 	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()
-	r.token, r.err = p.refresh(ctx, refresh)
-	close(r.done)
-	forget := func() {
-		p.mutex.Lock()
-		delete(p.renewals, id)
-		p.mutex.Unlock()
+	token, err := p.refresh(ctx, refresh)
+	p.mutex.Lock()
+	isOver := p.over[id]
+	if r.token, r.err = token, err; isOver {
+		r.token, r.err = nil, errSessionOver
 	}
+	r.hasEnded = true
 	if r.err != nil {
-		forget()
-		return
+		delete(p.renewals, id)
 	}
-	time.AfterFunc(shareRenewal, forget)
+	p.mutex.Unlock()
+	close(r.done)
+	switch {
+	case r.err == nil:
+		time.AfterFunc(shareRenewal, func() {
+			p.mutex.Lock()
+			defer p.mutex.Unlock()
+			delete(p.renewals, id)
+		})
+	case err == nil: // the person has signed out meanwhile
+		if m, err := p.discover(ctx); err == nil {
+			_ = p.revoke(ctx, m, token.RefreshToken) // a sign-out that cannot reach the provider has told the log
+		}
+	}
+}
+
+// signOut keeps pages that are still being made from bringing a session back with the tokens of its renewal. It returns
+// the refresh token to revoke, if any: a renewal that has not ended revokes its own.
+func (p *relying) signOut(refresh string) string {
+	if refresh == "" {
+		return ""
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	ids := []digest{sha256.Sum256([]byte(refresh))}
+	if r := p.renewals[ids[0]]; r != nil {
+		if !r.hasEnded {
+			refresh = ""
+		} else if r.token.RefreshToken != "" {
+			refresh = r.token.RefreshToken
+			ids = append(ids, sha256.Sum256([]byte(refresh)))
+		}
+	}
+	for _, id := range ids {
+		p.over[id] = true
+		time.AfterFunc(shareRenewal, func() {
+			p.mutex.Lock()
+			defer p.mutex.Unlock()
+			delete(p.over, id)
+		})
+	}
+	return refresh
+}
+
+// signIn uses a refresh token again: some providers give the same one as before a sign-out.
+func (p *relying) signIn(refresh string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	delete(p.over, sha256.Sum256([]byte(refresh)))
+}
+
+// isOver tells whether a person with one of these refresh tokens has signed out.
+func (p *relying) isOver(tokens ...string) bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return slices.ContainsFunc(tokens, func(token string) bool { return p.over[sha256.Sum256([]byte(token))] })
 }
 
 func (p *relying) refresh(ctx context.Context, refresh string) (*oauth2.Token, error) {
@@ -126,7 +186,9 @@ type source struct {
 	mutex   sync.Mutex
 	session session
 	refused string // a token that the API does not accept
+	former  string // the refresh token of the last renewal
 	changed bool   // since the cookie was written
+	failed  bool   // a renewal, while the token was valid: the next page tries again
 }
 
 var _ client.Renewer = (*source)(nil)
@@ -136,17 +198,26 @@ func (t *source) Token(ctx context.Context) (string, error) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	s := &t.session
-	isDue := s.Token == t.refused || !s.Renew.IsZero() && !time.Now().Before(s.Renew)
+	isRefused := s.Token == t.refused
+	isDue := isRefused || !t.failed && !s.Renew.IsZero() && !time.Now().Before(s.Renew)
 	if t.provider == nil || s.Refresh == "" || s.Token == "" || !isDue {
 		return s.Token, nil
 	}
+	isValid := !isRefused && time.Now().Before(s.Expires)
+	if isValid { // the renewal goes on without this page
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.provider.patience)
+		defer cancel()
+	}
 	token, err := t.provider.renew(ctx, s.Refresh)
+	if err != nil && isValid {
+		t.failed = true
+		return s.Token, nil // another tab may have the next one
+	}
 	if err != nil {
-		if s.Token != t.refused && time.Now().Before(s.Expires) {
-			return s.Token, nil // it is still valid; another tab may have the next one
-		}
 		return "", err
 	}
+	t.former = s.Refresh
 	s.take(token)
 	t.changed = true
 	return s.Token, nil
@@ -166,11 +237,11 @@ func (t *source) Refused(token string) bool {
 	return true
 }
 
-// take returns the session to be written to the cookie, if it has changed since the last call.
+// take returns the session to be written to the cookie, if it has changed since the last call and nobody has signed out of it.
 func (t *source) take() (session, bool) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	changed := t.changed
+	changed := t.changed && !t.provider.isOver(t.former, t.session.Refresh)
 	t.changed = false
 	return t.session, changed
 }

@@ -92,10 +92,18 @@ func (c *Console) setFlash(v *visit) {
 	if v.flash == nil {
 		return
 	}
-	if sealed, err := c.seal.seal(flashCookie, v.flash); err == nil {
-		c.setCookie(v.writer, flashCookie, sealed, 60)
+	f := *v.flash
+	for most := maxFlash; most > 0; most /= 2 { // browsers ignore a cookie that is too long
+		f.Text = short(most, v.flash.Text)
+		if sealed, err := c.seal.seal(flashCookie, f); err == nil && len(sealed) <= pieceSize {
+			c.setCookie(v.writer, flashCookie, sealed, 60)
+			return
+		}
 	}
 }
+
+// maxFlash is the longest sentence for the next page, in characters.
+const maxFlash = 2000
 
 // takeFlash returns the sentence for a page, which no later page shows.
 func (c *Console) takeFlash(w http.ResponseWriter, r *http.Request) *flash {

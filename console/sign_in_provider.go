@@ -18,6 +18,8 @@ const (
 	attemptCookie = "dlq-attempt"
 	// attemptLength is how long a person may take at the provider.
 	attemptLength = 10 * time.Minute
+	// signOutTimeout limits the requests for a sign-out: the browser has its cookie until it has the answer.
+	signOutTimeout = 5 * time.Second
 	// callbackPath is where the provider sends people back to, also after a sign-out.
 	callbackPath = "/sign-in/callback"
 )
@@ -44,14 +46,19 @@ func (v *visit) goToProvider() (*answer, error) {
 	next := ownPath(v.URL.Query().Get("next"), "/")
 	ctx, cancel := context.WithTimeout(v.Context(), providerTimeout)
 	defer cancel()
-	a := attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: next, Until: time.Now().Add(attemptLength)}
+	a := attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Until: time.Now().Add(attemptLength)}
 	address, err := p.begin(ctx, v.callbackURL(), a)
 	if err != nil {
 		return v.providerFailed(next, err)
 	}
-	sealed, err := v.console.seal.seal(attemptCookie, a)
-	if err != nil {
-		return nil, err
+	var sealed string
+	for _, a.Next = range []string{next, pathOf(next), "/"} { // browsers ignore a cookie that is too long
+		if sealed, err = v.console.seal.seal(attemptCookie, a); err != nil {
+			return nil, err
+		}
+		if len(sealed) <= pieceSize {
+			break
+		}
 	}
 	v.console.setCookie(v.writer, attemptCookie, sealed, int(attemptLength.Seconds()))
 	return &answer{elsewhere: address}, nil
@@ -99,8 +106,7 @@ func (v *visit) comeBack() (*answer, error) {
 
 func (v *visit) providerFailed(next string, err error) (*answer, error) {
 	v.console.options.Logger.Warn("a sign-in with the identity provider failed", zap.Error(err))
-	_, isRefusal := errors.AsType[*oauth2.RetrieveError](err)
-	if _, isFailure := errors.AsType[providerError](err); isFailure && !isRefusal {
+	if failure, ok := errors.AsType[providerError](err); ok && !failure.isRefusal() {
 		return v.signInPage(http.StatusBadGateway, next, v.text("The identity provider does not answer as it should. The log of the server says more."))
 	}
 	return v.signInPage(http.StatusBadGateway, next, v.text("The sign-in with the identity provider has failed: %s", short(300, err.Error())))
@@ -114,11 +120,12 @@ func (v *visit) signOut() (*answer, error) {
 	if p == nil || !s.ByProvider {
 		return goTo("/sign-in")
 	}
-	ctx, cancel := context.WithTimeout(v.Context(), providerTimeout)
+	ctx, cancel := context.WithTimeout(v.Context(), signOutTimeout)
 	defer cancel()
+	last := p.signOut(s.Refresh)
 	m, err := p.discover(ctx)
 	if err == nil {
-		err = p.revoke(ctx, m, s.Refresh)
+		err = p.revoke(ctx, m, last)
 	}
 	if err != nil {
 		v.console.options.Logger.Warn("the session at the identity provider goes on after a sign-out", zap.Error(err))

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
 )
 
@@ -85,6 +86,15 @@ func TestAnswersOfTheProviderThatAreNotForThisSignInAreRefused(t *testing.T) {
 		"expected audience":              func(p *idp) { p.claims = func(c map[string]any) { c["aud"] = "another-client" } },
 		"different provider":             func(p *idp) { p.claims = func(c map[string]any) { c["iss"] = "https://evil.example" } },
 		"token is expired":               func(p *idp) { p.claims = func(c map[string]any) { c["exp"] = time.Now().Add(-time.Hour).Unix() } },
+		"before the nbf":                 func(p *idp) { p.claims = func(c map[string]any) { c["nbf"] = time.Now().Add(time.Hour).Unix() } },
+		"for the client &#34;another": func(p *idp) {
+			p.claims = func(c map[string]any) { c["aud"], c["azp"] = []string{"console", "another"}, "another" }
+		},
+		"it has no sub":                  func(p *idp) { p.claims = func(c map[string]any) { delete(c, "sub") } },
+		"signature algorithm &#34;none":  func(p *idp) { p.tokens = signedAs("none", nil) },
+		"signature algorithm &#34;HS256": func(p *idp) { p.tokens = signedAs(jose.HS256, publicKey(p.key)) },
+		"verify id token signature":      func(p *idp) { p.tokens = signedAs(jose.ES256, newKey(p.t)) },
+		"no page for a sign-in":          func(p *idp) { delete(p.metadata, "authorization_endpoint") },
 		"no ID token":                    func(p *idp) { p.tokens = func(a map[string]any) { delete(a, "id_token") } },
 		"&lt;b&gt;denied: you &amp; I": func(p *idp) {
 			p.answer = func(a url.Values) { a.Del("code"); a.Set("error", "<b>denied"); a.Set("error_description", "you & I") }
