@@ -115,9 +115,13 @@ func (r *reader) addLeaves(begin, end int) {
 		switch c := r.text[i]; {
 		case c == '"':
 			last := skipValue(r.text, i)
+			text := textOf(r.text[i:last])
 			if next := skipSpace(r.text[:end], last); next >= end || r.text[next] != ':' {
-				r.quotes.Add(textOf(r.text[i:last]))
+				r.quotes.Add(text)
 				r.quotes.add(string(r.text[i+1 : last-1])) // as it is written, with its escapes
+				r.quotes.addNested(text, maxNested)
+			} else if !isIdentifier(text) {
+				r.quotes.Add(text)
 			}
 			i = last
 		case c == '-' || '0' <= c && c <= '9':

@@ -39,6 +39,8 @@ type Quotes struct {
 	forms  int
 	size   int
 	isFull bool
+	// isBinary is set while a document is added whose texts have no ends that are known: all of its grams are beginnings.
+	isBinary bool
 }
 
 // HideAll hides every text, since what they may quote is not known.
@@ -125,7 +127,7 @@ func (q *Quotes) add(text string) {
 		if q.grams == nil {
 			q.grams = map[uint64]bool{}
 		}
-		q.grams[window] = q.grams[window] || i == gram-1
+		q.grams[window] = q.grams[window] || i == gram-1 || q.isBinary
 	}
 	if len(text) < gram {
 		if q.short[len(text)] == nil {
@@ -157,73 +159,6 @@ func fold(c byte) byte {
 		return c + 'a' - 'A'
 	}
 	return c
-}
-
-// AddOpaque adds all of a document whose structure is not known: the texts in it, and what errors quote of it as a whole.
-func (q *Quotes) AddOpaque(document []byte) {
-	whole := document[:min(len(document), maxWhole)]
-	q.add(string(whole))
-	unquoted := 0 // up to which quotation marks begin no text
-	for i := 0; i < len(document) && !q.isFull; {
-		switch c := document[i]; {
-		case c == '"' && i >= unquoted:
-			text, end, isName := quotedText(document, i)
-			switch {
-			case end < 0: // the text does not end, and is read word by word
-				unquoted = i + maxQuoted
-				end = i + 1
-			case !isName:
-				q.Add(text)
-				q.addWords(text)
-			}
-			i = end
-		case c == '"' || isDelimiter(c):
-			i++
-		default:
-			end := i
-			for end < len(document) && !isDelimiter(document[end]) && document[end] != '"' {
-				end++
-			}
-			q.Add(string(document[i:end]))
-			i = end
-		}
-	}
-}
-
-// addWords adds the parts of a text.
-func (q *Quotes) addWords(text string) {
-	for word := range strings.FieldsFuncSeq(text, func(c rune) bool { return c < utf8.RuneSelf && isDelimiter(byte(c)) }) {
-		if word != text {
-			q.Add(word)
-		}
-	}
-}
-
-// maxQuoted is how far the end of a quoted text is looked for.
-const maxQuoted = 4 << 10
-
-// quotedText reads a text in quotes. The end is negative if it has none nearby. A name is followed by a colon, as in JSON.
-func quotedText(document []byte, begin int) (text string, end int, isName bool) {
-	limit := min(len(document), begin+maxQuoted)
-	for end = begin + 1; end < limit && document[end] != '"'; end++ {
-		if document[end] == '\\' {
-			end++
-		}
-	}
-	if end >= limit {
-		return "", -1, false
-	}
-	raw := document[begin : end+1]
-	if json.Unmarshal(raw, &text) != nil {
-		text = string(raw[1 : len(raw)-1])
-	}
-	for end++; end < len(document) && strings.IndexByte(" \t\r\n", document[end]) >= 0; end++ {
-	}
-	return text, end, end < len(document) && document[end] == ':'
-}
-
-func isDelimiter(c byte) bool {
-	return c <= ' ' || c == 0x7f || strings.IndexByte(`'<>{}[](),;:=|&?`, c) >= 0
 }
 
 type span struct{ begin, end int }
