@@ -24,6 +24,7 @@ type KeyFile struct {
 	looked  time.Time
 	content []byte
 	keys    []Key
+	failed  string // the last error that was logged
 }
 
 // NewKeyFile reads the keys for the first time.
@@ -42,7 +43,11 @@ func (f *KeyFile) Keys() []Key {
 	defer f.mutex.Unlock()
 	if now := f.now(); now.Sub(f.looked) >= time.Second {
 		f.looked = now
-		if err := f.read(); err != nil {
+		switch err := f.read(); {
+		case err == nil:
+			f.failed = ""
+		case err.Error() != f.failed: // once, since every second has requests
+			f.failed = err.Error()
 			f.logger.Error("the keys of the console are used as they were", zap.Error(err))
 		}
 	}
@@ -50,6 +55,10 @@ func (f *KeyFile) Keys() []Key {
 }
 
 func (f *KeyFile) read() error {
+	// Opening a pipe would wait for a writer.
+	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", f.path)
+	}
 	content, err := os.ReadFile(f.path)
 	if err != nil {
 		return err

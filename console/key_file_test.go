@@ -76,3 +76,27 @@ func TestAFileWithoutKeysIsRefused(t *testing.T) {
 	_, err := NewKeyFile("/nowhere/keys", zap.NewNop())
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
+
+func TestAFileOfKeysThatIsAwayIsToldOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "keys")
+	key := NewKey()
+	require.NoError(t, os.WriteFile(path, []byte(inBase64(key)), 0o600))
+	core, logs := observer.New(zap.ErrorLevel)
+	file, err := NewKeyFile(path, zap.New(core))
+	require.NoError(t, err)
+	now := time.Now()
+	file.now = func() time.Time { return now }
+	for want, change := range []func() error{
+		func() error { return nil }, func() error { return os.Remove(path) }, func() error { return os.Mkdir(path, 0o700) },
+	} {
+		require.NoError(t, change())
+		for range 3 {
+			now = now.Add(time.Second)
+			require.Equal(t, []Key{key}, file.Keys())
+		}
+		require.Equal(t, want, logs.Len())
+	}
+	_, err = NewKeyFile(path, zap.NewNop())
+	require.ErrorContains(t, err, "is not a regular file")
+}
