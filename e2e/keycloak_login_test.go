@@ -88,21 +88,28 @@ func (k *keycloak) confirm(page, user string) {
 	require.NoError(k.t, err)
 	browser := &http.Client{Jar: jar}
 	response, err := browser.Get(page)
-	for _, form := range []url.Values{{"username": {user}, "password": {user}}, {"accept": {"Yes"}}} {
-		require.NoError(k.t, err)
-		shown, readErr := io.ReadAll(response.Body)
-		require.NoError(k.t, readErr)
-		require.NoError(k.t, response.Body.Close())
-		action := regexp.MustCompile(`<form[^>]* action="([^"]+)"`).FindSubmatch(shown)
-		require.NotNil(k.t, action, "%s", shown)
-		for _, hidden := range regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)"`).FindAllSubmatch(shown, -1) {
-			form.Set(string(hidden[1]), html.UnescapeString(string(hidden[2])))
-		}
-		to, parseErr := response.Request.URL.Parse(html.UnescapeString(string(action[1])))
-		require.NoError(k.t, parseErr)
-		response, err = browser.PostForm(to.String(), form)
-	}
 	require.NoError(k.t, err)
+	for _, form := range []url.Values{{"username": {user}, "password": {user}}, {"accept": {"Yes"}}} {
+		response = k.fill(browser, response, form)
+	}
 	require.NoError(k.t, response.Body.Close())
 	require.Equal(k.t, http.StatusOK, response.StatusCode, fmt.Sprint(response.Request.URL))
+}
+
+// fill sends the form of a page of Keycloak.
+func (k *keycloak) fill(browser *http.Client, page *http.Response, form url.Values) *http.Response {
+	k.t.Helper()
+	shown, err := io.ReadAll(page.Body)
+	require.NoError(k.t, err)
+	require.NoError(k.t, page.Body.Close())
+	action := regexp.MustCompile(`<form[^>]* action="([^"]+)"`).FindSubmatch(shown)
+	require.NotNil(k.t, action, "%s", shown)
+	for _, hidden := range regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)"`).FindAllSubmatch(shown, -1) {
+		form.Set(string(hidden[1]), html.UnescapeString(string(hidden[2])))
+	}
+	to, err := page.Request.URL.Parse(html.UnescapeString(string(action[1])))
+	require.NoError(k.t, err)
+	response, err := browser.PostForm(to.String(), form)
+	require.NoError(k.t, err)
+	return response
 }

@@ -47,6 +47,7 @@ func TestTheAPIAuthenticatesTokensOfKeycloak(t *testing.T) {
 	g.tokensForOthersAreRefused()
 	g.tokensExpire()
 	g.operatorSignsInWithDlqctl()
+	g.operatorUsesThePages()
 	g.keysRotate()
 	g.knownKeysOutliveKeycloak()
 }
@@ -62,6 +63,7 @@ func newGuarded(t *testing.T, k *keycloak, cluster *kfake.Cluster) *guarded {
 	g.base = "http://" + address
 	g.api = g.launch("api", address, "DLQ_SERVER_PORT="+port(address), "DLQ_AUTH_MODE=oidc",
 		"DLQ_AUTH_OIDC_ISSUER="+k.issuer("ops"), "DLQ_AUTH_OIDC_AUDIENCE=dlq-manager", "DLQ_AUTH_OIDC_CLOCK_SKEW=1s",
+		"DLQ_CONSOLE_OIDC_CLIENT_ID=pages", "DLQ_CONSOLE_OIDC_CLIENT_SECRET=pages",
 		"DLQ_AUTH_OIDC_ROLES=dlq-admins=admin,support=viewer,payments=operator:"+g.dlqTopic)
 	return g
 }
