@@ -54,7 +54,8 @@ func TestTheConsole(t *testing.T) {
 		"FromTheAlertByTouch": fromTheAlertByTouch, "TheWholeWayWithoutTheScript": theWholeWayWithoutTheScript,
 		"WhatStrangersWriteDoesNotRun": whatStrangersWriteDoesNotRun,
 		"TwoOperatorsSendNothingTwice": twoOperatorsSendNothingTwice, "TheAPIGoesAway": theAPIGoesAway, "TemporalGoesAway": temporalGoesAway,
-		"TheSessionEndsWhileAFormIsFilled": theSessionEndsWhileAFormIsFilled, "ARefreshKeepsWhatAPersonDid": aRefreshKeepsWhatAPersonDid,
+		"TheSessionEndsWhileAFormIsFilled": theSessionEndsWhileAFormIsFilled, "ASignOutLeavesNoPagesBehind": aSignOutLeavesNoPagesBehind,
+		"ARefreshKeepsWhatAPersonDid": aRefreshKeepsWhatAPersonDid,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -233,6 +234,28 @@ func theSessionEndsWhileAFormIsFilled(t *testing.T, s *shop) {
 	other := newTab(b, t, s.base, desk) // another tab of the same person
 	other.visit("/sign-in")
 	signIn(other)
+}
+
+// The button back shows nothing to whoever uses a browser after a person who has signed out.
+func aSignOutLeavesNoPagesBehind(t *testing.T, s *shop) {
+	c := s.fails("parcels", 3)
+	token := s.authenticate()
+	s.alone()
+	b := newTab(s.browser, t, s.base, desk)
+	b.visit("/messages/" + c.messages[0])
+	b.arrives("/sign-in")
+	b.fill("#token", token)
+	b.press("\r")
+	b.arrives("/messages/")
+	b.shows("no price for sku-")
+	b.visit("/groups/" + c.group)
+	b.shows("no price for sku-")
+	b.click("form[action$='/sign-out'] button")
+	b.arrives("/sign-in")
+	for range 2 { // the group, and the message before it
+		run(b, chromedp.Evaluate[chromedp.Void]("window.isThis = true; history.back(); void 0"))
+		b.eventually("!window.isThis && document.readyState === 'complete' && location.pathname === '/sign-in'")
+	}
 }
 
 // A refresh keeps focus, marked text, place and open details.
