@@ -93,17 +93,22 @@ func (c *Console) setFlash(v *visit) {
 		return
 	}
 	f := *v.flash
-	for most := maxFlash; most > 0; most /= 2 { // browsers ignore a cookie that is too long
+	for most := len(f.Text); ; most /= 2 {
 		f.Text = short(most, v.flash.Text)
-		if sealed, err := c.seal.seal(flashCookie, f); err == nil && len(sealed) <= pieceSize {
+		sealed, err := c.seal.seal(flashCookie, f)
+		if err != nil || most == 0 {
+			return
+		}
+		if len(sealed) <= flashSize {
 			c.setCookie(v.writer, flashCookie, sealed, 60)
 			return
 		}
 	}
 }
 
-// maxFlash is the longest sentence for the next page, in characters.
-const maxFlash = 2000
+// flashSize leaves room for the cookies of a session: browsers ignore a cookie that is too long, and servers refuse headers
+// that are.
+const flashSize = 1500
 
 // takeFlash returns the sentence for a page, which no later page shows.
 func (c *Console) takeFlash(w http.ResponseWriter, r *http.Request) *flash {
