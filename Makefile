@@ -235,6 +235,22 @@ test-console: $(AXE) ## Test the pages of the console in Chromium on the real pa
 	go vet -tags console,pictures ./e2e
 	go test -tags console ./e2e -run 'TestTheConsole$$' -count=1 -timeout 15m -parallel 6
 
+PAGES ?= .
+LIGHTHOUSE := .build/lighthouse/node_modules/.package-lock.json
+
+# npm compares each package with its hash in the lock file, which names no registry: the one of npm's configuration serves them.
+$(LIGHTHOUSE): e2e/testdata/lighthouse/package.json e2e/testdata/lighthouse/package-lock.json
+	@rm -rf $(@D) && mkdir -p .build/lighthouse && cp $^ .build/lighthouse
+	npm ci --silent --ignore-scripts --prefix .build/lighthouse
+	@touch $@
+
+.PHONY: lighthouse
+lighthouse: ## Measure the pages of the console with Lighthouse: each figure is at least 95; needs Chromium, Node and a quiet machine
+	@for tool in node npm chromium; do command -v $$tool >/dev/null || { echo "lighthouse: $$tool is not in PATH" >&2; exit 1; }; done
+	@$(MAKE) --no-print-directory $(LIGHTHOUSE)
+	go vet -tags console,lighthouse ./e2e
+	go test -tags console,lighthouse ./e2e -run 'TestTheConsoleInLighthouse$$/$(PAGES)' -count=1 -timeout 30m -v
+
 .PHONY: endpoint-kills
 endpoint-kills: ## Send 100,000 messages to an HTTP endpoint while the worker is killed five times: two minutes
 	DLQ_TEST_ENDPOINT_MESSAGES=100000 DLQ_TEST_ENDPOINT_KILLS=5 go test ./e2e -run 'TestABulkRetryToAnEndpoint' -count=1 -timeout 10m -v
