@@ -33,8 +33,8 @@ func TestTheConsoleInLighthouse(t *testing.T) { //nolint:paralleltest // another
 	delete(pages, "unknown") // Lighthouse measures no errors
 	delete(pages, "sent")    // as message
 	delete(pages, "plan-dead")
-	for _, name := range slices.Sorted(maps.Keys(pages)) {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // as above
+	for _, name := range slices.Sorted(maps.Keys(pages)) { //nolint:paralleltest // as above
+		t.Run(name, func(t *testing.T) {
 			for _, form := range []string{"mobile", "desktop"} {
 				got := measured(t, s.base+pages[name], name, form, 1)
 				if got.below() != nil { // one run may be unlucky, the median of three is not
