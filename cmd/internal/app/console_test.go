@@ -132,4 +132,9 @@ func TestDoctorAsksForAKeyFile(t *testing.T) {
 	require.Equal(t, levelFail, found[0].Level)
 	require.NoError(t, os.WriteFile(cfg.Console.KeyFile, []byte("K7gNU3sdo+OL0wNhqoVWhr3g6s1xYv72ol/pe/Unols=\n"), 0o600))
 	require.Empty(t, findingsOf(t, cfg, "console"))
+	require.NoError(t, os.Chmod(cfg.Console.KeyFile, 0o644))
+	found = findingsOf(t, cfg, "console")
+	require.Len(t, found, 1)
+	require.Equal(t, levelWarn, found[0].Level)
+	require.Contains(t, found[0].Do, "chmod o= ")
 }

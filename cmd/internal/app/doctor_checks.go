@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,9 @@ func (p *parts) examineConfiguration(_ context.Context, f *findings) {
 	} else if c.KeyFile != "" && *c.Enabled {
 		if _, err := console.NewKeyFile(c.KeyFile, p.log); err != nil {
 			f.fail("console", "console.key_file: "+err.Error(), "the API does not start: correct the file")
+		} else if info, err := os.Stat(c.KeyFile); err == nil && info.Mode().Perm()&0o007 != 0 {
+			f.warn("console", fmt.Sprintf("every user of this machine may read console.key_file, and so make sessions: mode %04o", info.Mode().Perm()),
+				"chmod o= "+c.KeyFile)
 		}
 	}
 	if _, err := p.cfg.Console.OIDC.Secret(); err != nil {
