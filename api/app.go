@@ -90,6 +90,10 @@ type Options struct {
 	// TemporalNamespace is part of those links. Default: "default".
 	TemporalNamespace string
 
+	// TraceLink and RecordLink make links to traces and to records of Kafka; empty for no links.
+	TraceLink  dlq.TraceLink
+	RecordLink dlq.RecordLink
+
 	// Suspicion says why headers are known to attack consumers, and is empty for others. By
 	// default all are.
 	Suspicion func([]dlq.Header) string

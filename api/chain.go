@@ -87,6 +87,7 @@ func (s *Server) viewHop(h *dlq.Hop, operations map[string]dlq.ID, verdict dlq.V
 		Attempts: make([]hopAttemptView, 0, len(retries)), verifiedFields: viewVerified(verdict),
 		lifecycleFields: s.viewLifecycle(&h.Message, h.Archived),
 	}
+	s.linkSource(view.Source, h.DLQTopic)
 	for i, a := range retries {
 		retry := hopAttemptView{
 			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Workflow: s.viewWorkflow(a.Owner),
@@ -95,10 +96,13 @@ func (s *Server) viewHop(h *dlq.Hop, operations map[string]dlq.ID, verdict dlq.V
 			Category: optionalText(string(a.Category)), Error: optionalText(a.Error),
 		}
 		if a.Result == dlq.ResultDelivered {
-			retry.Target = targetView{cmp.Or(verdict.Target, h.OriginalTopic), a.TargetPartition, a.TargetOffset}
+			retry.Target = targetView{Topic: cmp.Or(verdict.Target, h.OriginalTopic), Partition: a.TargetPartition, Offset: a.TargetOffset}
 		}
 		if i >= len(h.Attempts) { // its target is the message's
 			retry.Target.Partition, retry.Target.Offset = h.TargetPartition, h.TargetOffset
+		}
+		if a.Result == dlq.ResultDelivered {
+			retry.Target.URL = s.options.RecordLink.URL(retry.Target.Topic, retry.Target.Partition, retry.Target.Offset)
 		}
 		view.Attempts = append(view.Attempts, retry)
 	}

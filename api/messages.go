@@ -35,6 +35,7 @@ type detailView struct {
 	Target          *targetView   `json:"target"`
 	CauseClass      *string       `json:"cause_class"`
 	TraceID         *string       `json:"trace_id"`
+	TraceURL        string        `json:"trace_url,omitempty"`
 	CorrelationID   *string       `json:"correlation_id"`
 	Suspicion       *string       `json:"suspicion"`
 	Pointed         *pointedView  `json:"pointed"`
@@ -69,6 +70,7 @@ type originView struct {
 	Timestamp     *timestamp `json:"timestamp"`
 	ConsumerGroup *string    `json:"consumer_group"`
 	Attempts      *int       `json:"attempts"`
+	URL           string     `json:"url,omitempty"`
 }
 
 func viewOrigin(f *dlq.Failure) originView {
@@ -85,6 +87,7 @@ type targetView struct {
 	Topic     string `json:"topic"`
 	Partition *int32 `json:"partition"`
 	Offset    *int64 `json:"offset"`
+	URL       string `json:"url,omitempty"`
 }
 
 // viewTarget is null for a message that was not delivered, or whose target is unknown. Earlier
@@ -97,8 +100,9 @@ func viewTarget(m *dlq.Message, verdict dlq.Verdict) *targetView {
 }
 
 type sourceView struct {
-	Partition int32 `json:"partition"`
-	Offset    int64 `json:"offset"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	URL       string `json:"url,omitempty"`
 }
 
 // viewSource is null for a message that was not read from Kafka.
@@ -106,7 +110,7 @@ func viewSource(s dlq.Source) *sourceView {
 	if s.IsZero() {
 		return nil
 	}
-	return &sourceView{s.Partition, s.Offset}
+	return &sourceView{Partition: s.Partition, Offset: s.Offset}
 }
 
 // headerView shows a header's value as base64, and as text where it is text.
@@ -190,11 +194,28 @@ func (s *Server) replyMessage(ctx context.Context, c *fiber.Ctx, d *shownMessage
 	}
 	view := s.viewDetail(&d.Detail, operations, verdicts[d.ID], isArchived)
 	view.Pointed, view.UnmaskedUntil = pointed, optionalTime(&d.unmaskedUntil)
+	s.linkPlaces(&view, d)
 	if err := s.explainGroup(ctx, &view, d.GroupID); err != nil {
 		return err
 	}
 	s.viewDecoded(ctx, &view, d)
 	return reply(c, http.StatusOK, view)
+}
+
+// linkPlaces links to the trace and to the records in Kafka. Lines of an export have no links.
+func (s *Server) linkPlaces(view *detailView, d *shownMessage) {
+	view.TraceURL = s.options.TraceLink.URL(d.Failure.TraceID)
+	view.Origin.URL = s.options.RecordLink.URL(view.Origin.Topic, view.Origin.Partition, view.Origin.Offset)
+	s.linkSource(view.Source, d.DLQTopic)
+	if target := view.Target; target != nil {
+		target.URL = s.options.RecordLink.URL(target.Topic, target.Partition, target.Offset)
+	}
+}
+
+func (s *Server) linkSource(source *sourceView, topic string) {
+	if source != nil {
+		source.URL = s.options.RecordLink.URL(topic, &source.Partition, &source.Offset)
+	}
 }
 
 // viewDetail shows what is stored of a message.

@@ -1013,6 +1013,9 @@ type Hop_Attempts_Target struct {
 	Offset    *int64 `json:"offset"`
 	Partition *int64 `json:"partition"`
 	Topic     string `json:"topic"`
+
+	// URL Link to the record in a web interface of Kafka, if the configuration has `links.kafka_url` and the place is known. Absent in an export.
+	URL *RecordURL `json:"url,omitempty"`
 }
 
 // Hop_Attempts defines model for Hop.Attempts.
@@ -1410,6 +1413,9 @@ type MessageDetail struct {
 	// TraceID From the `traceparent` header, else from the metadata of the decoded event.
 	TraceID *string `json:"trace_id"`
 
+	// TraceURL Link to the trace, if the configuration has `links.trace_url` and the id is not hidden. Absent in an export.
+	TraceURL *string `json:"trace_url,omitempty"`
+
 	// UnmaskedUntil Until when the sender sees the message as it is stored. Absent unless he has revealed it.
 	UnmaskedUntil *Timestamp `json:"unmasked_until,omitempty"`
 
@@ -1483,6 +1489,9 @@ type MessageDetail_Origin struct {
 	Partition     *int64             `json:"partition"`
 	Timestamp     *OptionalTimestamp `json:"timestamp"`
 	Topic         string             `json:"topic"`
+
+	// URL Link to the record in a web interface of Kafka, if the configuration has `links.kafka_url` and the place is known. Absent in an export.
+	URL *RecordURL `json:"url,omitempty"`
 }
 
 // MessageDetail_Pointed defines model for MessageDetail.Pointed.
@@ -1507,6 +1516,9 @@ type MessageDetail_Target struct {
 
 	// Topic A topic, or `http:NAME` for an endpoint, which has no partition and no offset.
 	Topic string `json:"topic"`
+
+	// URL Link to the record in a web interface of Kafka, if the configuration has `links.kafka_url` and the place is known. Absent in an export.
+	URL *RecordURL `json:"url,omitempty"`
 }
 
 // MessageFields defines model for MessageFields.
@@ -1648,6 +1660,9 @@ type MessageLine struct {
 	// TraceID From the `traceparent` header, else from the metadata of the decoded event.
 	TraceID *string `json:"trace_id"`
 
+	// TraceURL Link to the trace, if the configuration has `links.trace_url` and the id is not hidden. Absent in an export.
+	TraceURL *string `json:"trace_url,omitempty"`
+
 	// UpdatedAt UTC, with milliseconds and a numeric offset.
 	//
 	// Examples: 2026-02-20T10:30:00.000+00:00
@@ -1720,6 +1735,9 @@ type MessageLine_Origin struct {
 	Partition     *int64             `json:"partition"`
 	Timestamp     *OptionalTimestamp `json:"timestamp"`
 	Topic         string             `json:"topic"`
+
+	// URL Link to the record in a web interface of Kafka, if the configuration has `links.kafka_url` and the place is known. Absent in an export.
+	URL *RecordURL `json:"url,omitempty"`
 }
 
 // MessageLine_Target defines model for MessageLine.Target.
@@ -1729,6 +1747,9 @@ type MessageLine_Target struct {
 
 	// Topic A topic, or `http:NAME` for an endpoint, which has no partition and no offset.
 	Topic string `json:"topic"`
+
+	// URL Link to the record in a web interface of Kafka, if the configuration has `links.kafka_url` and the place is known. Absent in an export.
+	URL *RecordURL `json:"url,omitempty"`
 }
 
 // MessageList defines model for MessageList.
@@ -1978,6 +1999,9 @@ type ReasonRequest struct {
 	// Reason Why, for the audit.
 	Reason *string `json:"reason,omitempty"`
 }
+
+// RecordURL Link to the record in a web interface of Kafka, if the configuration has `links.kafka_url` and the place is known. Absent in an export.
+type RecordURL = string
 
 // RegistrySchema The schema of a schema registry that the value or the key was written with. Null for other bytes.
 type RegistrySchema struct {
@@ -2451,6 +2475,9 @@ type SingleRetryState string
 type Source struct {
 	Offset    int64 `json:"offset"`
 	Partition int64 `json:"partition"`
+
+	// URL Link to the record in a web interface of Kafka, if the configuration has `links.kafka_url` and the place is known. Absent in an export.
+	URL *RecordURL `json:"url,omitempty"`
 }
 
 // Status PENDING waits for a retry. RETRYING is being sent by a workflow. RESOLVED was acknowledged by its
@@ -2525,6 +2552,9 @@ type StoredMessage struct {
 	// TraceID From the `traceparent` header, else from the metadata of the decoded event.
 	TraceID *string `json:"trace_id"`
 
+	// TraceURL Link to the trace, if the configuration has `links.trace_url` and the id is not hidden. Absent in an export.
+	TraceURL *string `json:"trace_url,omitempty"`
+
 	// Verified Whether a consumer got past a delivered message. `yes`: its consumer group has committed an offset beyond it, and
 	// it has not come back. `no`: not yet, or it came back. `unknown`: nobody can say. Null unless it was delivered.
 	// A commit means passed, not processed, where a consumer commits before it works.
@@ -2573,6 +2603,9 @@ type StoredMessage_Origin struct {
 	Partition     *int64             `json:"partition"`
 	Timestamp     *OptionalTimestamp `json:"timestamp"`
 	Topic         string             `json:"topic"`
+
+	// URL Link to the record in a web interface of Kafka, if the configuration has `links.kafka_url` and the place is known. Absent in an export.
+	URL *RecordURL `json:"url,omitempty"`
 }
 
 // StoredMessage_Target defines model for StoredMessage.Target.
@@ -2582,6 +2615,9 @@ type StoredMessage_Target struct {
 
 	// Topic A topic, or `http:NAME` for an endpoint, which has no partition and no offset.
 	Topic string `json:"topic"`
+
+	// URL Link to the record in a web interface of Kafka, if the configuration has `links.kafka_url` and the place is known. Absent in an export.
+	URL *RecordURL `json:"url,omitempty"`
 }
 
 // SuspiciousFilter Whether the headers are known to attack consumers, or name an original topic that `kafka.origins` does not list.

@@ -109,6 +109,8 @@ func isInRange(rule string, value reflect.Value) bool {
 var formats = map[string]func(text string) string{
 	"host": hostProblem, "host:port": hostPortProblem, "web URL": webURLProblem, "origin": originProblem,
 	"issuer": issuerProblem, "proxy": proxyProblem, "network": networkProblem,
+	"trace link":  func(text string) string { return dlq.TraceLink(text).Problem() },
+	"record link": func(text string) string { return dlq.RecordLink(text).Problem() },
 }
 
 // hostProblem expects a host name or an IP address without a port.

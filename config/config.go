@@ -38,6 +38,7 @@ type Config struct {
 	SchemaRegistry SchemaRegistry `yaml:"schema_registry"`
 	Targets        Targets        `yaml:"targets"`
 	Console        Console        `yaml:"console"`
+	Links          Links          `yaml:"links"`
 	Masking        Masking        `yaml:"masking"`
 }
 

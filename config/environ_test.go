@@ -135,6 +135,7 @@ var everyKey = map[string]string{
 	"DLQ_SCHEMA_REGISTRY_TOKEN": "t1", "DLQ_SCHEMA_REGISTRY_TOKEN_FILE": "t1.txt",
 
 	"DLQ_MASKING_RULES": "customers=orders.*|refunds.*", "DLQ_MASKING_SECRET": "0123456789abcdef", "DLQ_MASKING_SECRET_FILE": "masking",
+	"DLQ_LINKS_TRACE_URL": "https://tempo/{trace_id}", "DLQ_LINKS_KAFKA_URL": "https://kafka-ui/{topic}",
 }
 
 // alternatives are keys that exclude the key with the same name but without their
@@ -244,22 +245,23 @@ func TestForeignVariablesAreIgnored(t *testing.T) {
 func TestMalformedVariablesAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	for variable, want := range map[string]string{
-		"DLQ_SERVER_PORT=http":               `DLQ_SERVER_PORT: server.port: must be a whole number that fits, not "http"`,
-		"DLQ_SERVER_PORT=0":                  `DLQ_SERVER_PORT: server.port: must be 1 to 65535, not 0`,
-		"DLQ_SERVER_RETRY_WAIT=soon":         `DLQ_SERVER_RETRY_WAIT: server.retry_wait: must be a duration with a unit, such as 10s, 5m, 720h or 30d, not "soon"`,
-		"DLQ_SERVER_BODY_LIMIT=big":          `DLQ_SERVER_BODY_LIMIT: server.body_limit: must be a number of bytes such as 1048576, 512KiB or 4MiB, not "big"`,
-		"DLQ_TEMPORAL_TLS_ENABLED=yes":       `DLQ_TEMPORAL_TLS_ENABLED: temporal.tls.enabled: must be true or false, not "yes"`,
-		"DLQ_KAFKA_BROKERS=a:1,,b:1":         `DLQ_KAFKA_BROKERS: kafka.brokers: has an empty entry, number 2`,
-		"DLQ_KAFKA_BROKERS=a:1,b":            `DLQ_KAFKA_BROKERS: kafka.brokers[1]: must be host:port, not "b"`,
-		"DLQ_KAFKA_ORIGIN_TOPICS=a":          `DLQ_KAFKA_ORIGIN_TOPICS: kafka.origin_topics: must be key=value pairs separated by commas; number 1 is not one`,
-		"DLQ_KAFKA_ORIGIN_TOPICS=a=":         `DLQ_KAFKA_ORIGIN_TOPICS: kafka.origin_topics: must be key=value pairs separated by commas; number 1 is not one`,
-		"DLQ_KAFKA_ORIGIN_TOPICS=a=b,a=c":    `DLQ_KAFKA_ORIGIN_TOPICS: kafka.origin_topics: names "a" twice`,
-		"DLQ_DATABASE_NAME=dlq":              `DLQ_DATABASE_NAME: database.host: is required; remove the section and its variables to keep messages in memory`,
-		"DLQ_KAFKA_SECURITY_PROTOCOL=SSL":    `DLQ_KAFKA_SECURITY_PROTOCOL: kafka.brokers: needs at least one host:port`,
-		"DLQ_AUTH_OPEN=docs":                 `DLQ_AUTH_OPEN: auth.open[0]: must be one of healthz, readyz, metrics, none, not "docs"`,
-		"DLQ_SERVER_HOST=10.0.0.7":           `DLQ_SERVER_HOST: auth.mode: is required, since server.host (10.0.0.7) is not a loopback address`,
-		"DLQ_TEMPORAL_UI_URL=ftp://ui":       `DLQ_TEMPORAL_UI_URL: temporal.ui_url: must be an http or https URL`,
-		"DLQ_TEMPORAL_UI_URL=http://a:b@ui/": `DLQ_TEMPORAL_UI_URL: temporal.ui_url: must not contain a user or password`,
+		"DLQ_SERVER_PORT=http":                  `DLQ_SERVER_PORT: server.port: must be a whole number that fits, not "http"`,
+		"DLQ_SERVER_PORT=0":                     `DLQ_SERVER_PORT: server.port: must be 1 to 65535, not 0`,
+		"DLQ_SERVER_RETRY_WAIT=soon":            `DLQ_SERVER_RETRY_WAIT: server.retry_wait: must be a duration with a unit, such as 10s, 5m, 720h or 30d, not "soon"`,
+		"DLQ_SERVER_BODY_LIMIT=big":             `DLQ_SERVER_BODY_LIMIT: server.body_limit: must be a number of bytes such as 1048576, 512KiB or 4MiB, not "big"`,
+		"DLQ_TEMPORAL_TLS_ENABLED=yes":          `DLQ_TEMPORAL_TLS_ENABLED: temporal.tls.enabled: must be true or false, not "yes"`,
+		"DLQ_KAFKA_BROKERS=a:1,,b:1":            `DLQ_KAFKA_BROKERS: kafka.brokers: has an empty entry, number 2`,
+		"DLQ_KAFKA_BROKERS=a:1,b":               `DLQ_KAFKA_BROKERS: kafka.brokers[1]: must be host:port, not "b"`,
+		"DLQ_KAFKA_ORIGIN_TOPICS=a":             `DLQ_KAFKA_ORIGIN_TOPICS: kafka.origin_topics: must be key=value pairs separated by commas; number 1 is not one`,
+		"DLQ_KAFKA_ORIGIN_TOPICS=a=":            `DLQ_KAFKA_ORIGIN_TOPICS: kafka.origin_topics: must be key=value pairs separated by commas; number 1 is not one`,
+		"DLQ_KAFKA_ORIGIN_TOPICS=a=b,a=c":       `DLQ_KAFKA_ORIGIN_TOPICS: kafka.origin_topics: names "a" twice`,
+		"DLQ_DATABASE_NAME=dlq":                 `DLQ_DATABASE_NAME: database.host: is required; remove the section and its variables to keep messages in memory`,
+		"DLQ_KAFKA_SECURITY_PROTOCOL=SSL":       `DLQ_KAFKA_SECURITY_PROTOCOL: kafka.brokers: needs at least one host:port`,
+		"DLQ_AUTH_OPEN=docs":                    `DLQ_AUTH_OPEN: auth.open[0]: must be one of healthz, readyz, metrics, none, not "docs"`,
+		"DLQ_SERVER_HOST=10.0.0.7":              `DLQ_SERVER_HOST: auth.mode: is required, since server.host (10.0.0.7) is not a loopback address`,
+		"DLQ_TEMPORAL_UI_URL=ftp://ui":          `DLQ_TEMPORAL_UI_URL: temporal.ui_url: must be an http or https URL`,
+		"DLQ_LINKS_KAFKA_URL=https://ui/topics": `DLQ_LINKS_KAFKA_URL: links.kafka_url: needs the placeholder {topic}`,
+		"DLQ_TEMPORAL_UI_URL=http://a:b@ui/":    `DLQ_TEMPORAL_UI_URL: temporal.ui_url: must not contain a user or password`,
 	} {
 		problems := problemsOf(t, "", variable)
 		require.Len(t, problems, 1, variable)

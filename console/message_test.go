@@ -93,6 +93,7 @@ func TestStrangersCannotWriteIntoThePageOfAMessage(t *testing.T) {
 		m.Value, m.Key, m.StackTrace, m.Suspicion = bytesOf(evil), bytesOf(evil), new(evil+"\n\tat "+evil), new(evil)
 		m.Headers = client.Headers{header(evil, evil)}
 		m.Workflow = &client.Workflow{WorkflowID: evil, URL: new("javascript:alert(1)")}
+		m.TraceID, m.TraceURL, m.Origin.URL = new(evil), new("javascript:alert(1)"), new("javascript:alert(1)")
 		m.Status = client.StatusRETRYING
 	})
 	for _, path := range []string{"", "?view=hex", "?view=text", "?view=" + url.QueryEscape(evil), "/edit"} {
@@ -103,6 +104,25 @@ func TestStrangersCannotWriteIntoThePageOfAMessage(t *testing.T) {
 		require.NotContains(t, page.text, `"javascript:`, path)
 		require.NotContains(t, page.text, "\x1b", path)
 	}
+}
+
+func TestTheTraceAndTheRecordsOfAMessageHaveLinks(t *testing.T) {
+	t.Parallel()
+	m := letter(func(m *client.MessageDetail) {
+		m.TraceID, m.TraceURL = new("0af7"), new("https://tempo.example/trace/0af7")
+		m.Origin.URL, m.Source = new("https://kafka.example/orders.v1?p=1&o=2"), &client.Source{Offset: 42, URL: new("https://kafka.example/orders.dlq.v1?p=0&o=42")}
+		m.Target = &client.MessageDetail_Target{Topic: "orders.v1", URL: new("https://kafka.example/orders.v1?p=1&o=99")}
+	})
+	b := openMessage(t, m)
+	b.api["GET /api/v1/archive/messages/"+messageID] = m
+	for _, path := range []string{"/messages/", "/archive/"} {
+		text := b.get(path + messageID).text
+		require.Contains(t, text, `href="https://tempo.example/trace/0af7" rel="noreferrer noopener">Open the trace</a>`, path)
+		require.Contains(t, text, `href="https://kafka.example/orders.v1?p=1&amp;o=2" rel="noreferrer noopener">Open in Kafka</a>`, path)
+		require.Contains(t, text, `href="https://kafka.example/orders.dlq.v1?p=0&amp;o=42"`, path)
+	}
+	require.Contains(t, b.get("/messages/"+messageID).text, `href="https://kafka.example/orders.v1?p=1&amp;o=99"`)
+	require.NotContains(t, openMessage(t, letter()).get("/messages/"+messageID).text, "Open in Kafka")
 }
 
 func TestTheLastErrorIsTheLastRetrys(t *testing.T) {

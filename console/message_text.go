@@ -83,6 +83,7 @@ var messageTexts = texts{
 	"Where it comes from": "発生元", "Original record": "元のレコード", "Its time": "その時刻", "Told by": "根拠", "the name of the dead-letter topic": "デッドレタートピックの名前",
 	"the request that handed it in": "受け付けたリクエスト", "the headers of": "ヘッダー:", "tried %d times": "%d 回試行",
 	"Dead letter": "デッドレター", "no record of Kafka": "Kafka のレコードではありません",
+	"Open in Kafka": "Kafka で開く", "Open the trace": "トレースを開く",
 	"Changed": "変更", "Trace": "トレース", "Correlation": "相関 ID",
 	"For the command line": "コマンドライン", "Copy %s": "%s をコピー", "curl, retry": "curl、再送", "dlqctl, retry": "dlqctl、再送",
 	"kcat, dead letter": "kcat、デッドレター", "kcat, origin": "kcat、元のレコード",

@@ -68,6 +68,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		LogLevel:  p.level, Profiles: telemetry.Profiles(),
 		Logger: p.log, Registerer: p.registry, Gatherer: p.registry,
 		TemporalUI: cfg.Temporal.UIURL, TemporalNamespace: cfg.Temporal.Namespace,
+		TraceLink: dlq.TraceLink(cfg.Links.TraceURL), RecordLink: dlq.RecordLink(cfg.Links.KafkaURL),
 		ArchiveAfter: cfg.Archive.Retention.Std(), PurgeAfter: cfg.Archive.PurgeAfter.Std(),
 		RetryWait: retryWait(cfg.Server.RetryWait.Std()), BulkLanes: cfg.Jobs.Lanes,
 		RequestTimeout: cfg.Server.RequestTimeout.Std(), PlanTimeout: cfg.Server.PlanTimeout.Std(), ReadTimeout: cfg.Server.ReadTimeout.Std(),

@@ -1,0 +1,94 @@
+package dlq
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// TraceLink is the address of a trace in another program, with the placeholder {trace_id}. The empty one makes no links.
+type TraceLink string
+
+// RecordLink is the address of a record in a web interface of Kafka, with the placeholders {topic}, {partition} and {offset},
+// of which it needs the first. The empty one makes no links.
+type RecordLink string
+
+// Problem says why the address cannot be used; empty if it can.
+func (l TraceLink) Problem() string { return linkProblem(string(l), "{trace_id}") }
+
+// Problem says why the address cannot be used; empty if it can.
+func (l RecordLink) Problem() string {
+	return linkProblem(string(l), "{topic}", "{partition}", "{offset}")
+}
+
+// URL is the address of a trace. Only ids of letters, digits, - and _ have one: every tracing system has such ids, and
+// whoever writes a dead letter could lead to other addresses with other ids. A hidden id has none.
+func (l TraceLink) URL(id string) string {
+	if !traceID.MatchString(id) {
+		return ""
+	}
+	return strings.ReplaceAll(string(l), "{trace_id}", id)
+}
+
+var traceID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+
+// URL is the address of a record. Only names that Kafka accepts have one, and a URL has all their characters as they are.
+// A partition or an offset that the address needs must be known.
+func (l RecordLink) URL(topic string, partition *int32, offset *int64) string {
+	address := string(l)
+	if !IsTopicName(topic) {
+		return ""
+	}
+	numbers := map[string]int64{}
+	if partition != nil {
+		numbers["{partition}"] = int64(*partition)
+	}
+	if offset != nil {
+		numbers["{offset}"] = *offset
+	}
+	for _, name := range []string{"{partition}", "{offset}"} {
+		n, known := numbers[name]
+		if strings.Contains(address, name) && (!known || n < 0) {
+			return ""
+		}
+		address = strings.ReplaceAll(address, name, strconv.FormatInt(n, 10))
+	}
+	return strings.ReplaceAll(address, "{topic}", topic)
+}
+
+var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
+
+// linkProblem checks an address with placeholders, of which it needs the first.
+func linkProblem(address string, placeholders ...string) string {
+	if address == "" {
+		return ""
+	}
+	known := strings.Join(placeholders, ", ")
+	for _, name := range placeholder.FindAllString(address, -1) {
+		if !slices.Contains(placeholders, name) {
+			return fmt.Sprintf("has the unknown placeholder %s; known: %s", name, known)
+		}
+	}
+	filled := placeholder.ReplaceAllString(address, "0")
+	if strings.ContainsAny(filled, "{}") {
+		return "has a brace that belongs to no placeholder; write %7B and %7D"
+	}
+	parsed, err := url.Parse(filled)
+	switch {
+	case err != nil, parsed.Hostname() == "", parsed.Scheme != "http" && parsed.Scheme != "https":
+		return "must be an http or https URL"
+	case parsed.User != nil:
+		return "must not contain a user or password"
+	}
+	_, afterScheme, _ := strings.Cut(address, "://")
+	if i := strings.IndexAny(afterScheme, "/?#"); i < 0 || strings.Contains(afterScheme[:i], "{") {
+		return "must have its placeholders after the host"
+	}
+	if !strings.Contains(address, placeholders[0]) {
+		return "needs the placeholder " + placeholders[0]
+	}
+	return ""
+}
