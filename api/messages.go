@@ -42,6 +42,8 @@ type detailView struct {
 	GroupID         *dlq.ID       `json:"group_id"`
 	EditedFrom      *dlq.ID       `json:"edited_from"`
 	ReplacedBy      *dlq.ID       `json:"replaced_by"`
+	// OwnLines is absent if no frame has a known form, and in an export.
+	OwnLines []int `json:"own_lines,omitzero"`
 	// GroupedBy is absent for a message without a group.
 	GroupedBy    *groupedByView `json:"grouped_by,omitempty"`
 	HeadersError *string        `json:"headers_error,omitempty"`
@@ -194,6 +196,7 @@ func (s *Server) replyMessage(ctx context.Context, c *fiber.Ctx, d *shownMessage
 	}
 	view := s.viewDetail(&d.Detail, operations, verdicts[d.ID], isArchived)
 	view.Pointed, view.UnmaskedUntil = pointed, optionalTime(&d.unmaskedUntil)
+	view.OwnLines = d.Failure.OwnLines()
 	s.linkPlaces(&view, d)
 	if err := s.explainGroup(ctx, &view, d.GroupID); err != nil {
 		return err

@@ -151,6 +151,17 @@ func TestGetMessageDistinguishesNullAndEmpty(t *testing.T) {
 	require.Contains(t, got.body, `"attempts":[]`)
 }
 
+func TestGetMessageTellsOwnLinesOfTheStackTrace(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.add(1, func(a *dlq.Arrival) {
+		a.StackTrace = "a.E: x\n\tat java.lang.Thread.run(Thread.java:9)\n\tat shop.A.run(A.java:1)"
+	})[0]
+	require.Equal(t, []any{2.0}, w.call(http.MethodGet, messagePath(id)).field(t, "own_lines"))
+	require.NotContains(t, w.call(http.MethodGet, messagePath(w.add(1)[0])).body, "own_lines")
+	require.NotContains(t, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1/export").body, "own_lines")
+}
+
 func TestGetMessageKeepsNumbersOfThePayloadExact(t *testing.T) {
 	t.Parallel()
 	w := start(t)

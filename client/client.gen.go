@@ -1369,6 +1369,11 @@ type MessageDetail struct {
 	Origin        MessageDetail_Origin `json:"origin"`
 	OriginalTopic string               `json:"original_topic"`
 
+	// OwnLines The lines of `stack_trace` that are frames of own code, or lines of source below such frames, counted from 0. All other
+	// frames are those of languages and of well-known libraries. Absent if no frame has a known form. Lines beyond the first 64 KiB
+	// are not listed.
+	OwnLines *[]int64 `json:"own_lines,omitempty"`
+
 	// Payload The value as JSON. Null if the value is not JSON, or has `\u0000`, half a surrogate pair, more than 512
 	// levels, or a number that no double can hold. `value` of the message's detail has the exact bytes.
 	// Null too if a list leaves the payload out (`payload_omitted`).

@@ -59,7 +59,7 @@ var groupTexts = texts{
 
 	// The sample.
 	"Why it fails": "失敗の理由", "The last retry": "最後の再送", "What the consumer said": "コンシューマーのエラー", "Root cause": "根本原因", "In your code": "自分のコードの場所",
-	"The whole stack": "スタック全体", "and %d more lines": "ほか %d 行", "The whole message": "メッセージ全体", "one of the newest, stored": "最新のメッセージの 1 つ。保存:",
+	"The whole stack": "スタック全体", "The whole message": "メッセージ全体", "one of the newest, stored": "最新のメッセージの 1 つ。保存:",
 	"The message came without a stack, so the place in the code is unknown.": "スタックのないメッセージのため、コードの場所は不明です。",
 	"All its messages were archived or deleted.":                             "メッセージはすべてアーカイブまたは削除されています。",
 	"The sample was archived or deleted a moment ago.":                       "サンプルは直前にアーカイブまたは削除されました。",
@@ -100,7 +100,6 @@ var groupTexts = texts{
 
 var groupPlurals = plurals{
 	"%d more messages": "%d more message", "%d messages in an hour": "%d message in an hour",
-	"and %d more lines":                          "and %d more line",
-	"The ends of %d partitions of %s are noted.": "The end of %d partition of %s is noted.",
+	"The ends of %d partitions of %s are noted.":                                                       "The end of %d partition of %s is noted.",
 	"%d other jobs of its topics may have sent messages of it too: their filters do not name a cause.": "%d other job of its topics may have sent messages of it too: its filters do not name a cause.",
 }

@@ -14,8 +14,7 @@ type faultData struct {
 	SendAt             *time.Time
 	// Text, Class and Faults are the consumer's.
 	Text, Class, Cause string
-	Faults             []fault
-	IsCut              bool
+	Stack              stack
 }
 
 func (v *visit) faultOf(m *client.MessageDetail) faultData {
@@ -27,12 +26,6 @@ func (v *visit) faultOf(m *client.MessageDetail) faultData {
 			f.SendNumber, f.SendAt = last.Number, &last.EndedAt
 		}
 	}
-	ownFrame := ""
-	if m.GroupedBy != nil {
-		ownFrame = valueOf(m.GroupedBy.Frame)
-	}
-	if stack := valueOf(m.StackTrace); stack != "" {
-		f.Faults, f.IsCut = readStack(stack, ownFrame)
-	}
+	f.Stack = stackOf(m)
 	return f
 }

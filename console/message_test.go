@@ -138,9 +138,9 @@ func TestTheLastErrorIsTheLastRetrys(t *testing.T) {
 
 func TestTheRootCauseStandsBeforeItsWrappersWithOwnFramesOpen(t *testing.T) {
 	t.Parallel()
-	faults, _ := readStack("a.Outer: outer\n\tat shop.A.run(A.java:1)\n\tat java.base/java.lang.Thread.run(Thread.java:9)\n"+
-		"Caused by: b.Root: inner\nsecond line\n"+
-		"\tat org.springframework.B.call(B.java:2)\n\tat shop.C.pay(C.java:3)\n\t... 14 more\n", "")
+	faults := stackOf(&client.MessageDetail{OwnLines: new([]int64{1, 6}), StackTrace: new("a.Outer: outer\n\tat shop.A.run(A.java:1)\n\tat java.base/java.lang.Thread.run(Thread.java:9)\n" +
+		"Caused by: b.Root: inner\nsecond line\n" +
+		"\tat org.springframework.B.call(B.java:2)\n\tat shop.C.pay(C.java:3)\n\t... 14 more\n")}).Faults
 	require.Len(t, faults, 2)
 	require.Equal(t, "b.Root: inner\nsecond line", faults[0].Head)
 	require.Equal(t, []frames{
@@ -152,15 +152,33 @@ func TestTheRootCauseStandsBeforeItsWrappersWithOwnFramesOpen(t *testing.T) {
 
 func TestAnExceptionOfPythonStandsAboveItsFrames(t *testing.T) {
 	t.Parallel()
-	faults, _ := readStack("Traceback (most recent call last):\n  File \"/app/pay.py\", line 3, in pay\n    x()\nKeyError: 'a'\n\n"+
-		"During handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n"+
-		"  File \"/usr/lib/python3/dist-packages/kafka/c.py\", line 9, in poll\n    raise ValueError\nValueError: b\nwith a second line\n", "")
+	faults := stackOf(&client.MessageDetail{OwnLines: new([]int64{1, 2}), StackTrace: new("Traceback (most recent call last):\n  File \"/app/pay.py\", line 3, in pay\n    x()\nKeyError: 'a'\n\n" +
+		"During handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n" +
+		"  File \"/usr/lib/python3/dist-packages/kafka/c.py\", line 9, in poll\n    raise ValueError\nValueError: b\nwith a second line\n")}).Faults
 	require.Len(t, faults, 2)
 	require.Equal(t, "KeyError: 'a'", faults[0].Head)
 	require.True(t, faults[0].Frames[0].IsOwn)
 	require.Equal(t, "ValueError: b\nwith a second line", faults[1].Head)
 	require.Len(t, faults[1].Frames, 1)
 	require.False(t, faults[1].Frames[0].IsOwn)
+}
+
+func TestAStackOfAnUnknownFormIsShownOpenAndNamesNoOwnCode(t *testing.T) {
+	t.Parallel()
+	s := stackOf(&client.MessageDetail{StackTrace: new("E: x\n#0 /app/pay.php(31): pay()\n\tfrom somewhere")})
+	require.Len(t, s.Faults, 1)
+	require.True(t, s.Faults[0].Frames[0].IsOwn)
+	require.Empty(t, s.Own())
+	require.Empty(t, stackOf(&client.MessageDetail{}).Faults)
+}
+
+func TestOwnFramesAreNamedOnceAndFromTheRootCause(t *testing.T) {
+	t.Parallel()
+	s := stackOf(&client.MessageDetail{OwnLines: new([]int64{1, 3, 4, 5}), StackTrace: new("a.Outer: outer\n\tat shop.A.run(A.java:1)\n" +
+		"Caused by: b.Root: inner\n\tat shop.C.pay(C.java:3)\n\tat shop.C.pay(C.java:3)\n\tat shop.B.go(B.java:2)\n")})
+	require.Equal(t, []string{"shop.C.pay(C.java:3)", "shop.B.go(B.java:2)"}, s.Own())
+	require.Equal(t, "b.Root: inner", s.Root("outer"))
+	require.Empty(t, s.Root("b.Root: inner"))
 }
 
 func TestALargeValueIsCutOnThePageAndWholeInTheDownload(t *testing.T) {

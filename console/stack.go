@@ -1,12 +1,25 @@
 package console
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"dlqmanager/client"
+)
 
 const (
 	// maxStack bounds what is shown of a stack trace.
 	maxStack      = 64 << 10
 	maxStackLines = 1500
 )
+
+// stack is a stack trace as a page shows it: its exceptions, the root cause first.
+type stack struct {
+	Faults []fault
+	IsCut  bool
+	// knowsOwn is set if the API knows which frames are own.
+	knowsOwn bool
+}
 
 // fault is one exception of a stack trace with its frames.
 type fault struct {
@@ -26,49 +39,83 @@ type frames struct {
 // pythonHead begins the trace of each exception in Python. The root cause comes first there.
 const pythonHead = "Traceback (most recent call last):"
 
-// readStack splits a stack trace into its exceptions. In the traces of the JVM, the root cause comes last; here it comes first.
-// ownFrame is a frame that the API knows as own, empty if there is none.
-func readStack(text, ownFrame string) (faults []fault, isCut bool) {
+// stackOf splits the stack trace of a message into its exceptions. In the traces of the JVM, the root cause comes last; here it
+// comes first. The API tells which lines are own code; if it cannot, all frames are shown as own.
+func stackOf(m *client.MessageDetail) (s stack) {
+	text := valueOf(m.StackTrace)
+	if text == "" {
+		return s
+	}
+	own := map[int]bool{}
+	if m.OwnLines != nil {
+		s.knowsOwn = true
+		for _, number := range *m.OwnLines {
+			own[int(number)] = true
+		}
+	}
 	if len(text) > maxStack {
-		text, isCut = cutBytes(text, maxStack), true
+		text, s.IsCut = cutBytes(text, maxStack), true
 	}
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if len(lines) > maxStackLines {
-		lines, isCut = lines[:maxStackLines], true
+		lines, s.IsCut = lines[:maxStackLines], true
 	}
 	causes := 0
-	for _, line := range lines {
+	for i, line := range lines {
 		line = visible(strings.TrimRight(line, "\r"))
 		head, isCause := strings.CutPrefix(line, "Caused by: ")
 		switch {
 		case line == pythonHead:
-			faults = append(faults, fault{Head: line, isPython: true})
-		case len(faults) == 0:
-			faults = append(faults, fault{Head: line})
+			s.Faults = append(s.Faults, fault{Head: line, isPython: true})
+		case len(s.Faults) == 0:
+			s.Faults = append(s.Faults, fault{Head: line})
 		case isCause:
 			causes++
-			faults = append(faults, fault{Head: head})
-		case faults[len(faults)-1].isPython && !strings.HasPrefix(line, " "):
-			faults[len(faults)-1].name(line)
+			s.Faults = append(s.Faults, fault{Head: head})
+		case s.Faults[len(s.Faults)-1].isPython && !strings.HasPrefix(line, " "):
+			s.Faults[len(s.Faults)-1].name(line)
 		default:
-			last := &faults[len(faults)-1]
+			last := &s.Faults[len(s.Faults)-1]
 			if len(last.Frames) == 0 && !isFrameLine(line) && strings.TrimSpace(line) != "" && len(last.Head) < 2000 {
 				last.Head += "\n" + line // a message with several lines
 				continue
 			}
-			isOwn := isOwnLine(line, ownFrame)
-			if n := len(last.Frames); last.isPython && n > 0 && !strings.HasPrefix(line, "  File ") {
-				isOwn = last.Frames[n-1].IsOwn // the source of the frame above
-			}
-			last.add(line, isOwn)
+			last.add(line, own[i] || !s.knowsOwn)
 		}
 	}
 	if causes > 0 {
-		for i, j := 0, len(faults)-1; i < j; i, j = i+1, j-1 {
-			faults[i], faults[j] = faults[j], faults[i]
+		slices.Reverse(s.Faults)
+	}
+	return s
+}
+
+// Root is the innermost exception, empty if it says no more than the error of the message.
+func (s stack) Root(message string) string {
+	if len(s.Faults) == 0 || s.Faults[0].Head == message {
+		return ""
+	}
+	return s.Faults[0].Head
+}
+
+// maxOwn is how many frames the page of a cause shows.
+const maxOwn = 10
+
+// Own are the frames of own code in the innermost exception that has such frames, each of them once.
+func (s stack) Own() (own []string) {
+	for _, f := range s.Faults {
+		for _, part := range f.Frames {
+			for _, line := range part.Lines {
+				text := strings.TrimPrefix(strings.TrimSpace(line), "at ")
+				if s.knowsOwn && part.IsOwn && len(own) < maxOwn && !slices.Contains(own, text) {
+					own = append(own, text)
+				}
+			}
+		}
+		if len(own) > 0 {
+			break
 		}
 	}
-	return faults, isCut
+	return own
 }
 
 // name reads a line below the frames of Python: the exception, or a sentence before the next one.
@@ -95,48 +142,4 @@ func isFrameLine(line string) bool {
 	text := strings.TrimSpace(line)
 	return strings.HasPrefix(text, "at ") || strings.HasPrefix(text, "... ") || strings.HasPrefix(text, "File ") || strings.HasPrefix(text, "from ") ||
 		strings.HasPrefix(line, "\t") || strings.HasPrefix(text, "Suppressed:")
-}
-
-// isOwnLine tells whether a line is worth reading at first. The API names one own frame only, so the others are told from
-// the packages that most traces have. A wrong guess folds a line or shows one too many.
-func isOwnLine(line, ownFrame string) bool {
-	text := strings.TrimSpace(line)
-	if isFrame(text, ownFrame) {
-		return true
-	}
-	if strings.HasPrefix(text, "... ") {
-		return false
-	}
-	for _, place := range libraryPlaces {
-		if strings.Contains(text, place) {
-			return false
-		}
-	}
-	name, isAt := strings.CutPrefix(text, "at ")
-	if !isAt {
-		return true
-	}
-	call, _, _ := strings.Cut(name, "(")
-	if i := strings.LastIndexByte(call, '/'); i >= 0 {
-		call = call[i+1:] // the module of a frame of the JVM
-	}
-	for _, name := range libraryNames {
-		if strings.HasPrefix(call, name) {
-			return false
-		}
-	}
-	return true
-}
-
-// libraryNames begin the frames of runtimes and of the libraries that stand between a consumer and Kafka.
-var libraryNames = []string{
-	"java.", "javax.", "jakarta.", "jdk.", "sun.", "com.sun.", "kotlin.", "kotlinx.", "scala.", "groovy.", "org.springframework.", "org.apache.",
-	"org.hibernate.", "io.netty.", "reactor.", "io.micronaut.", "io.quarkus.", "io.smallrye.", "io.vertx.", "com.fasterxml.", "com.google.", "io.confluent.",
-	"org.postgresql.", "com.zaxxer.", "io.grpc.", "io.opentelemetry.", "net.bytebuddy.", "System.", "Microsoft.", "Confluent.", "MassTransit.", "Newtonsoft.",
-	"Wolverine.", "Npgsql.",
-}
-
-// libraryPlaces are folders of libraries in the traces of other languages.
-var libraryPlaces = []string{
-	"site-packages/", "dist-packages/", "/lib/python", "<frozen ", "node_modules/", "node:internal", "/pkg/mod/", "/go/src/", "/gems/", "/ruby/",
 }

@@ -105,6 +105,9 @@ func (f Failure) Over(other Failure) Failure {
 	return merged
 }
 
+// OwnLines are the lines of the stack trace with own code, counted from 0; nil if no frame has a known form.
+func (f Failure) OwnLines() []int { return fingerprint.OwnLines(f.StackTrace) }
+
 // Arrival is a dead letter that is about to be stored.
 type Arrival struct {
 	ID       ID

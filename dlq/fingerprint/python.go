@@ -86,7 +86,7 @@ func (p *pythonParser) end(at int) {
 
 // frame reads `File "/app/shop/orders.py", line 31, in price`. The last frame counts.
 func (p *pythonParser) frame(line string) {
-	path, rest, _ := strings.Cut(line[len(`File "`):], `"`)
+	path, rest := cutPythonPath(line)
 	_, function, _ := strings.Cut(rest, ", in ")
 	if function == "" {
 		function = "<module>"
@@ -111,6 +111,11 @@ func isPythonFrame(body string) bool {
 	}
 	i := strings.Index(body, `", line `)
 	return i > 0 && i+8 < len(body) && isDigit(body[i+8])
+}
+
+func cutPythonPath(frame string) (path, rest string) {
+	path, rest, _ = strings.Cut(frame[len(`File "`):], `"`)
+	return path, rest
 }
 
 func isOwnPython(path string) bool {

@@ -170,31 +170,35 @@ func detect(text string) format {
 		if len(body) < 5 {
 			continue
 		}
-		if f := formatOfLine(body, indent); f != nil {
+		if f, _ := formatOfLine(body, indent); f != nil {
 			return f
 		}
 	}
 	return nil
 }
 
-func formatOfLine(body string, indent int) format {
-	if _, _, ok := javaFrame(body); ok {
-		return java.parse
+// formatOfLine returns the format that has such lines, nil if none has. The line is a frame, or begins a stack of Go; isOwn
+// tells whether it is a frame of own code, but for Go, where a frame has two lines.
+func formatOfLine(body string, indent int) (f format, isOwn bool) {
+	if _, own, ok := javaFrame(body); ok {
+		return java.parse, own
 	}
-	if _, _, ok := nodeFrame(body); ok {
-		return node.parse
+	if _, own, ok := nodeFrame(body); ok {
+		return node.parse, own
 	}
-	if _, _, ok := dotnetFrame(body); ok && indent > 0 {
-		return parseDotnet
+	if _, own, ok := dotnetFrame(body); ok && indent > 0 {
+		return parseDotnet, own
 	}
-	if _, _, ok := rubyFrame(body); ok {
-		return ruby.parse
+	if _, own, ok := rubyFrame(body); ok {
+		return ruby.parse, own
 	}
+	inner := strings.TrimLeft(body, "|+ ")
 	switch {
-	case isPythonFrame(strings.TrimLeft(body, "|+ ")):
-		return parsePython
+	case isPythonFrame(inner):
+		path, _ := cutPythonPath(inner)
+		return parsePython, isOwnPython(path)
 	case strings.HasPrefix(body, "goroutine ") && strings.HasSuffix(body, "]:"), indent > 0 && isGoLocation(body):
-		return parseGo
+		return parseGo, false
 	}
-	return nil
+	return nil, false
 }
