@@ -36,12 +36,19 @@ func TestTheArchiveAsksForATopicFirst(t *testing.T) {
 	require.NotContains(t, shown.text, "/plans/new", "nothing is chosen, so nothing can be planned")
 }
 
-func TestTheAddressOfAnArchivePageHasTheFiltersInUse(t *testing.T) {
+func TestAFilterIsAddedToTheArchiveAsToATopic(t *testing.T) {
 	t.Parallel()
 	b := open(t, noTopics)
-	sent := b.get("/archive?topic=orders.dlq&error=&key=+&created_from=2026-01-31T08:00&filter=header.tenant&value=acme&header.region=eu")
-	require.Equal(t, http.StatusSeeOther, sent.Code)
-	require.Equal(t, "/archive?created_from=2026-01-31T08%3A00%3A00Z&header.region=eu&header.tenant=acme&topic=orders.dlq", sent.Header().Get("Location"))
+	for added, want := range map[string]string{
+		"field=header&name=tenant&value=acme":                  "/archive?header.region=eu&header.tenant=acme&sort=created_at&topic=orders.dlq",
+		"field=class&value=A&not=1":                            "/archive?header.region=eu&not.class=A&sort=created_at&topic=orders.dlq",
+		"field=status%3DDEAD":                                  "/archive?header.region=eu&sort=created_at&status=DEAD&topic=orders.dlq",
+		"field=error&value=&add_created_from=2026-01-31T08:00": "/archive?created_from=2026-01-31T08%3A00%3A00Z&header.region=eu&sort=created_at&topic=orders.dlq",
+	} {
+		sent := b.get("/archive?topic=orders.dlq&sort=created_at&header.region=eu&cursor=AAA&" + added)
+		require.Equal(t, http.StatusSeeOther, sent.Code)
+		require.Equal(t, want, sent.Header().Get("Location"))
+	}
 }
 
 func TestArchivedMessagesAreListedAndPlannedWithTheSameFilters(t *testing.T) {
@@ -58,7 +65,9 @@ func TestArchivedMessagesAreListedAndPlannedWithTheSameFilters(t *testing.T) {
 	require.Contains(t, shown, `href="/archive?cursor=AAA&amp;not.class=A`, "the next page")
 	require.Contains(t, shown, `href="/archive?not.class=A&amp;not.class=B&amp;status=DEAD&amp;topic=orders.dlq"`, "the first page")
 	require.Contains(t, shown, `href="/archive?not.class=B&amp;status=DEAD&amp;topic=orders.dlq" aria-label="Remove this filter: not: error class is “A”"`)
-	require.Contains(t, shown, `<input type="hidden" name="not.class" value="A">`, "the form keeps what it has no field for")
+	require.Contains(t, shown, `<input type="hidden" name="not.class" value="A">`, "the forms keep the filters in use")
+	require.Contains(t, shown, `<option value="status=RESOLVED">`)
+	require.Contains(t, shown, `aria-label="Remove this filter: status DEAD"`)
 }
 
 func TestWhatMatchesNothingCannotBePlanned(t *testing.T) {

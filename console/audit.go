@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"dlqmanager/client"
 )
@@ -68,7 +69,7 @@ func (v *visit) audit() (*answer, error) {
 		d.Fields[name] = asked.Get(name)
 	}
 	for _, used := range usedFilters(asked) {
-		d.Chips = append(d.Chips, chip{Text: used.Name + ": " + used.Value, Without: withoutFilter("/audit", asked, used)})
+		d.Chips = append(d.Chips, chip{Text: used.Name + ": " + used.Value, Without: withoutFilter(asked, used)})
 	}
 	d.Fields["from"], d.Fields["to"] = fieldTime(d.Fields["from"]), fieldTime(d.Fields["to"])
 	for _, operation := range found.Value.Operations {
@@ -163,4 +164,59 @@ func (v *visit) outcomes() []outcome {
 		{client.OperationOutcomeUnknown, "warning", v.text("Not known"),
 			v.text("An error hides whether a workflow makes the change. The message or the job shows it.")},
 	}
+}
+
+// cleanFilters leaves out empty fields, and writes times as the API reads them. So the address of the page has the filters
+// that are in use, and nothing else.
+func cleanFilters(asked url.Values) url.Values {
+	clean := url.Values{}
+	for name, values := range asked {
+		for _, value := range values {
+			if value = strings.TrimSpace(value); value != "" {
+				clean.Add(name, apiTime(name, value))
+			}
+		}
+	}
+	return clean
+}
+
+// apiTime writes the value of a field for a time, which is in UTC, as the API reads it.
+func apiTime(name, value string) string {
+	if !slices.Contains([]string{"from", "to"}, name) {
+		return value
+	}
+	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02"} {
+		if at, err := time.Parse(layout, value); err == nil {
+			return at.Format(time.RFC3339)
+		}
+	}
+	return value
+}
+
+// fieldTime writes a time of the API for the field of a form.
+func fieldTime(value string) string {
+	at, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return ""
+	}
+	return at.UTC().Format("2006-01-02T15:04:05")
+}
+
+// usedFilters are the parameters of the audit that filter it.
+func usedFilters(asked url.Values) filters {
+	var used filters
+	for name, values := range without(asked, "cursor", "page_size") {
+		for _, value := range values {
+			used = append(used, filter{name, value})
+		}
+	}
+	slices.SortFunc(used, func(a, b filter) int { return strings.Compare(a.Name+"="+a.Value, b.Name+"="+b.Value) })
+	return used
+}
+
+// withoutFilter is the audit without one of its filters.
+func withoutFilter(asked url.Values, used filter) string {
+	rest := without(asked, "cursor")
+	rest[used.Name] = slices.DeleteFunc(rest[used.Name], func(value string) bool { return value == used.Value })
+	return pageOf("/audit", rest)
 }

@@ -1,11 +1,9 @@
 package console
 
 import (
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"dlqmanager/client"
 )
@@ -136,39 +134,3 @@ func (f filters) areSlow() bool {
 func (f filter) Not() bool { return strings.HasPrefix(f.Name, "not.") }
 
 func (f filter) base() string { return strings.TrimPrefix(f.Name, "not.") }
-
-// addedFilters reads the form that adds filters; isForm is false for an address without it. A browser sends a time without
-// a zone, which the form calls UTC.
-func addedFilters(r *http.Request) (added filters, isForm bool) {
-	query := r.URL.Query()
-	if !query.Has("field") {
-		return nil, false
-	}
-	field, value, name := query.Get("field"), strings.TrimSpace(query.Get("value")), strings.TrimSpace(query.Get("name"))
-	not := ""
-	if query.Get("not") != "" {
-		not = "not."
-	}
-	switch fixed, fixedValue, isFixed := strings.Cut(field, "="); {
-	case isFixed:
-		added = append(added, filter{fixed, fixedValue})
-	case field == "header" || field == "payload":
-		if name != "" && value != "" {
-			added = append(added, filter{not + field + "." + name, value})
-		}
-	case value != "":
-		added = append(added, filter{not + field, value})
-	case field == "key" && not == "":
-		added = append(added, filter{"key", ""})
-	}
-	for _, bound := range []string{"created_from", "created_to"} {
-		text := query.Get("add_" + bound)
-		for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.RFC3339} {
-			if at, err := time.Parse(layout, text); err == nil {
-				added = append(added, filter{bound, at.UTC().Format(time.RFC3339)})
-				break
-			}
-		}
-	}
-	return slices.DeleteFunc(added, func(one filter) bool { return !isFilter(one.Name) }), true
-}

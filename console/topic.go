@@ -49,8 +49,9 @@ var statuses = []string{"PENDING", "RETRYING", "DEAD", "RESOLVED"}
 
 func (v *visit) topic() (*answer, error) {
 	topic, query := v.PathValue("topic"), v.URL.Query()
+	page := func(selected filters, sort string) string { return topicPath(topic, selected, sort, query.Get("span")) }
 	if added, isForm := addedFilters(v.Request); isForm {
-		return v.addFilters(topic, query, added)
+		return v.addFilters(page, added)
 	}
 	selected := filtersOf(query)
 	data := topicData{
@@ -97,7 +98,7 @@ func (v *visit) topic() (*answer, error) {
 	}
 	data.Unwell = v.troubles(data.Found)
 	data.Statuses = v.statusChips(topic, selected, data.Found)
-	data.topicList = v.topicList(topic, selected, messages)
+	data.topicList = v.topicList(topic, page, selected, messages)
 	if data.Refused = refused; refused != "" {
 		return &answer{template: "topic", title: topic, data: data, status: http.StatusBadRequest}, nil
 	}
@@ -118,20 +119,6 @@ func topicQuery(selected filters, sort, span string) url.Values {
 		query.Set("span", span)
 	}
 	return query
-}
-
-// addFilters leads to the page with more filters: the form is a GET, so that it works without the script.
-func (v *visit) addFilters(topic string, query url.Values, added filters) (*answer, error) {
-	selected := filtersOf(query)
-	for _, one := range added {
-		selected = selected.with(one)
-	}
-	path := topicPath(topic, selected, query.Get("sort"), query.Get("span"))
-	if len(added) == 0 {
-		v.flash = &flash{Kind: "refused", Path: pathOf(path)}
-		v.flash.Text = v.text("No filter was added: it needs a value, and a header or a field of the payload needs its name.")
-	}
-	return goTo(path)
 }
 
 func (v *visit) causesOf(ctx context.Context, topic string) ([]client.Group, string) {

@@ -2,7 +2,7 @@ package console
 
 import (
 	"context"
-	"slices"
+	"net/url"
 	"strings"
 
 	"dlqmanager/client"
@@ -10,15 +10,10 @@ import (
 
 // topicList are the messages of a topic with what selects them.
 type topicList struct {
-	Chips      []chip
+	filterForm
+
 	IsFiltered bool
-	// Clear is this page without filters, Newest and Oldest are the two orders, and Here is the page with its filters.
-	Clear, Newest, Oldest, Here string
-	OldestFirst                 bool
-	// Keep are the parameters that the form which adds a filter keeps.
-	Keep   filters
-	Fields []field
-	Every  int
+	Every      int
 
 	// Refused is why the API does not take the filters; then there is no list.
 	Refused     string
@@ -29,15 +24,6 @@ type topicList struct {
 	// Plans lead from all messages that match to a plan.
 	Plans []planLink
 }
-
-// chip is a filter in words, and the page without it.
-type chip struct {
-	Text, Without string
-	IsNot         bool
-}
-
-// field is a choice of the form that adds a filter.
-type field struct{ Value, Text string }
 
 // planLink leads to the plan of a change.
 type planLink struct{ Kind, Path, Text string }
@@ -64,27 +50,19 @@ func (v *visit) messagesOf(ctx context.Context, topic string, selected filters) 
 	return &list.Value, nil
 }
 
-func (v *visit) topicList(topic string, selected filters, list *client.MessageList) topicList {
+func (v *visit) topicList(topic string, page filteredPage, selected filters, list *client.MessageList) topicList {
 	query := v.URL.Query()
 	sort, span := query.Get("sort"), query.Get("span")
-	data := topicList{
-		Clear: topicPath(topic, nil, sort, span), Here: topicPath(topic, selected, sort, span), Keep: selected, Fields: v.fields(), Every: listRefresh,
-		Newest: topicPath(topic, selected, "", span), Oldest: topicPath(topic, selected, "created_at", span), OldestFirst: sort == "created_at",
-		Plans: v.plansOf(topic, selected), IsFiltered: len(selected) > 0,
-	}
-	if data.OldestFirst {
-		data.Keep = append(slices.Clone(selected), filter{"sort", sort})
-	}
+	var others filters
 	if span == "month" {
-		data.Keep = append(slices.Clone(data.Keep), filter{"span", span})
+		others = filters{{"span", span}}
+	}
+	data := topicList{
+		filterForm: v.filterForm("/topics/"+url.PathEscape(topic), page, selected, others, nil),
+		Every:      listRefresh, Plans: v.plansOf(topic, selected), IsFiltered: len(selected) > 0,
 	}
 	if selected.areSlow() {
 		data.Every = slowRefresh
-	}
-	for _, one := range selected {
-		if one.Name != "status" {
-			data.Chips = append(data.Chips, chip{Text: one.words(v.language), Without: topicPath(topic, selected.without(one), sort, span), IsNot: one.Not()})
-		}
 	}
 	if list == nil {
 		return data
@@ -94,7 +72,7 @@ func (v *visit) topicList(topic string, selected filters, list *client.MessageLi
 	}
 	data.Count, data.Searched = v.matching(list), list.Pagination.Searched
 	if query.Get("cursor") != "" {
-		data.First = data.Here
+		data.First = page(selected, sort)
 	}
 	if next := list.Pagination.NextCursor; next != nil {
 		asked := topicQuery(selected, sort, span)
@@ -123,16 +101,4 @@ func preview(message client.ListedMessage) string {
 		return ""
 	}
 	return short(previewSize, strings.Join(strings.Fields(string(message.Payload[:min(len(message.Payload), 4*previewSize)])), " "))
-}
-
-func (v *visit) fields() []field {
-	var all []field
-	for _, one := range plainFilters {
-		all = append(all, field{one.Name, filterLabel(v.language, one.Name)})
-	}
-	all = append(all, field{"header", v.text("header (with its name)")}, field{"payload", v.text("field of the payload (with its path)")})
-	for _, one := range fixedFilters {
-		all = append(all, field{one.Name + "=" + one.Value, one.words(v.language)})
-	}
-	return all
 }
