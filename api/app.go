@@ -97,6 +97,8 @@ type Options struct {
 	// Suspicion says why headers are known to attack consumers, and is empty for others. By
 	// default all are.
 	Suspicion func([]dlq.Header) string
+	// ComesOff tells which headers of a dead letter are not sent back with it. Default: all are.
+	ComesOff func([]dlq.Header) func(dlq.Header) bool
 	// Intake makes arrivals of dead letters that services hand in.
 	Intake Intake
 	// Targets decides where messages go; nil for their original topics.
@@ -162,6 +164,9 @@ func (o *Options) setDefaults() error {
 	}
 	if o.Suspicion == nil {
 		o.Suspicion = func([]dlq.Header) string { return "" }
+	}
+	if o.ComesOff == nil {
+		o.ComesOff = func([]dlq.Header) func(dlq.Header) bool { return func(dlq.Header) bool { return false } }
 	}
 	if o.Ready == nil {
 		o.Ready = func() map[string]error { return nil }
@@ -230,7 +235,8 @@ func New(options Options) (*Server, error) {
 		return nil, err
 	}
 	// Handlers have no other store, and no other client of Temporal.
-	g, retries := guard{options.Store, options.Database, options.Topics, options.Masking, options.Decoder}, recordingRetries{options.Retries, options.Database}
+	g := guard{options.Store, options.Database, options.Topics, options.Masking, options.Decoder, options.ComesOff}
+	retries := recordingRetries{options.Retries, options.Database}
 	options.Store, options.Retries = g, nil
 	if options.Database != nil {
 		options.Database = g

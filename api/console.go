@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -18,7 +20,12 @@ type Console struct {
 	Path string
 	// Roots are the first segments of the paths of pages.
 	Roots []string
+	// Links are the links in the head of the pages. The reference of the API has them too.
+	Links []PageLink
 }
+
+// PageLink is a link to a page, whose path is below the console's.
+type PageLink struct{ Path, Text string }
 
 // pageHeaders are set by every page itself.
 var pageHeaders = []string{
@@ -68,7 +75,21 @@ func (s *Server) console() {
 	}
 	if pages.Path != "" { // whoever mistypes an address below it is a person
 		add(pages.Path+"/*", handler)
+		return
 	}
+	s.app.Use(func(c *fiber.Ctx) error {
+		err := c.Next() // no route follows: the error tells whether another method has one
+		if unknown := (*fiber.Error)(nil); errors.As(err, &unknown) && unknown.Code == http.StatusNotFound && isPerson(c) {
+			return handler(c)
+		}
+		return err
+	})
+}
+
+// isPerson tells whether a browser asks for an address beside the API's. Programs read JSON.
+func isPerson(c *fiber.Ctx) bool {
+	return (c.Method() == http.MethodGet || c.Method() == http.MethodHead) && !strings.HasPrefix(c.Path(), "/api/") &&
+		strings.Contains(c.Get(fiber.HeaderAccept), fiber.MIMETextHTML)
 }
 
 // overviewKey marks requests for the page at the root, whose path is the middleware's too.

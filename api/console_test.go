@@ -52,7 +52,9 @@ func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // withPages serves a console at a path, whose pages send the same request to the API.
 func withPages(path, method, target string) (*pages, func(*api.Options)) {
 	p := &pages{method: method, target: target, entered: make(chan struct{}), goOn: make(chan struct{})}
-	return p, func(o *api.Options) { o.Console = &api.Console{Pages: p, Path: path, Roots: []string{"me", "topics"}} }
+	return p, func(o *api.Options) {
+		o.Console = &api.Console{Pages: p, Path: path, Roots: []string{"me", "topics"}, Links: []api.PageLink{{Path: "/", Text: "Overview"}, {Path: "/jobs", Text: "Jobs"}}}
+	}
 }
 
 func TestThePagesAreBesideTheAPI(t *testing.T) {
@@ -81,6 +83,15 @@ func TestThePagesAreBesideTheAPI(t *testing.T) {
 		_, other := w.send(http.MethodGet, path+"/other", nil)
 		if path == "" {
 			requireError(t, other, http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
+			_, page := w.send(http.MethodGet, "/other", nil, "Accept: text/html,application/xhtml+xml,*/*;q=0.8")
+			require.Equal(t, "/other", page.body, "the console says so to a person")
+			require.Equal(t, []string{"of the page"}, page.header.Values("Content-Security-Policy"))
+			for _, call := range [][2]string{{"GET", "/api/v1/other"}, {"POST", "/other"}} {
+				_, unknown := w.send(call[0], call[1], nil, "Accept: text/html")
+				requireError(t, unknown, http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
+			}
+			_, put := w.send(http.MethodGet, "/api/v1/plans", nil, "Accept: text/html")
+			require.Equal(t, http.StatusMethodNotAllowed, put.status)
 		} else {
 			require.Equal(t, "/other", other.body, "the console says that there is no such page")
 		}

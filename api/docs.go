@@ -129,9 +129,13 @@ func (s *Server) docsPage() []byte {
 	var data struct {
 		HasPages bool
 		Pages    string
+		Links    []PageLink
 	}
 	if pages := s.options.Console; pages != nil {
 		data.HasPages, data.Pages = true, "."+pages.Path+"/"
+		for _, link := range pages.Links {
+			data.Links = append(data.Links, PageLink{"." + pages.Path + link.Path, link.Text})
+		}
 	}
 	var out bytes.Buffer
 	if err := docsTemplate.Execute(&out, data); err != nil {

@@ -24,6 +24,7 @@ type guard struct {
 	topics   *dlq.Topics
 	masking  *dlq.Masking // nil hides nothing
 	decoder  Decoder      // nil without a Schema Registry
+	comesOff func([]dlq.Header) func(dlq.Header) bool
 }
 
 // TopicsWithin leaves out the topics that the principal may not see. within is ignored.

@@ -33,6 +33,12 @@ type shownMessage struct {
 	key           *decodedKeyView // if mask is not nil
 	isPointer     bool            // before anything was hidden
 	unmaskedUntil time.Time
+	comesOff      func(dlq.Header) bool // the headers that are not sent back
+}
+
+// whole is a message of which nothing is hidden.
+func (g guard) whole(d *dlq.Detail, unmaskedUntil time.Time) shownMessage {
+	return shownMessage{Detail: *d, isPointer: d.IsPointer(), unmaskedUntil: unmaskedUntil, comesOff: g.comesOff(d.Record.Headers)}
 }
 
 // show returns a message without what is hidden from the sender.
@@ -43,14 +49,14 @@ func (g guard) show(ctx context.Context, id dlq.ID, isArchived bool) (shownMessa
 	}
 	mask := g.masking.For(d.DLQTopic, d.OriginalTopic)
 	if mask == nil {
-		return shownMessage{Detail: d, isPointer: d.IsPointer()}, nil
+		return g.whole(&d, time.Time{}), nil
 	}
 	until, err := g.unmaskedUntil(ctx, &d.Message)
 	if err != nil {
 		return shownMessage{}, err
 	}
 	if !until.IsZero() {
-		return shownMessage{Detail: d, isPointer: d.IsPointer(), unmaskedUntil: until}, nil
+		return g.whole(&d, until), nil
 	}
 	return g.hide(ctx, d, mask), nil
 }
@@ -66,7 +72,7 @@ func (g guard) stored(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Deta
 // hide decodes a message with the Schema Registry before it hides parts: what is decoded may have them too.
 func (g guard) hide(ctx context.Context, d dlq.Detail, mask *dlq.Mask) shownMessage {
 	var decodedKey []byte
-	s := shownMessage{mask: mask, isPointer: d.IsPointer()}
+	s := shownMessage{mask: mask, isPointer: d.IsPointer(), comesOff: g.comesOff(d.Record.Headers)}
 	if _, ok := dlq.SchemaIDOf(d.Record.Value); ok && g.decoder != nil && len(d.Payload) == 0 {
 		decoded, err := g.decoder.Decode(ctx, d.OriginalTopic, false, d.Record.Value)
 		if d.Payload, d.Schema, d.DecodeError = decoded.JSON, decoded.Schema, ""; err != nil {
@@ -149,7 +155,7 @@ func (g guard) Unmask(ctx context.Context, asked *dlq.Operation, id dlq.ID, isAr
 		return shownMessage{}, err
 	}
 	until, err := g.unmaskedUntil(ctx, &d.Message)
-	return shownMessage{Detail: d, isPointer: d.IsPointer(), unmaskedUntil: until}, err
+	return g.whole(&d, until), err
 }
 
 // editable returns a message for an edit, unless parts of it are hidden from the sender: a form filled with what he sees

@@ -120,6 +120,8 @@ type headerView struct {
 	Key   string  `json:"key"`
 	Value []byte  `json:"value"` // nil is Kafka's null, and null here
 	Text  *string `json:"text"`
+	// RemovedOnRetry is absent for the headers that are sent back.
+	RemovedOnRetry bool `json:"removed_on_retry,omitempty"`
 }
 
 type attemptView struct {
@@ -197,6 +199,9 @@ func (s *Server) replyMessage(ctx context.Context, c *fiber.Ctx, d *shownMessage
 	view := s.viewDetail(&d.Detail, operations, verdicts[d.ID], isArchived)
 	view.Pointed, view.UnmaskedUntil = pointed, optionalTime(&d.unmaskedUntil)
 	view.OwnLines = d.Failure.OwnLines()
+	for i, header := range d.Record.Headers {
+		view.Headers[i].RemovedOnRetry = d.isPointer || d.comesOff(header)
+	}
 	s.linkPlaces(&view, d)
 	if err := s.explainGroup(ctx, &view, d.GroupID); err != nil {
 		return err

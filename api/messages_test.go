@@ -15,6 +15,7 @@ import (
 	"dlqmanager/api"
 	"dlqmanager/dlq"
 	"dlqmanager/internal/dlqtest"
+	"dlqmanager/kafka"
 )
 
 const someID = "550e8400-e29b-41d4-a716-446655440000"
@@ -149,6 +150,42 @@ func TestGetMessageDistinguishesNullAndEmpty(t *testing.T) {
 	}
 	require.Contains(t, got.body, `"headers":[]`)
 	require.Contains(t, got.body, `"attempts":[]`)
+}
+
+func TestGetMessageTellsWhichHeadersAreNotSentBack(t *testing.T) {
+	t.Parallel()
+	headers := []dlq.Header{
+		{Key: "kafka_dlt-exception-message", Value: []byte("no price")}, {Key: "tenant", Value: []byte("acme")}, {Key: "dlq-retry-count", Value: []byte("1")},
+	}
+	marked := func(w *world, id dlq.ID, headers ...string) (names []string) {
+		var view struct {
+			Headers []struct {
+				Key     string `json:"key"`
+				Removed bool   `json:"removed_on_retry"`
+			} `json:"headers"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(w.call(http.MethodGet, messagePath(id), headers...).body), &view))
+		for _, header := range view.Headers {
+			if header.Removed {
+				names = append(names, header.Key)
+			}
+		}
+		return names
+	}
+	comesOff := func(o *api.Options) { o.ComesOff = kafka.ComesOff }
+	w := start(t, comesOff)
+	id := w.add(1, func(a *dlq.Arrival) { a.Record.Headers = headers })[0]
+	require.Equal(t, []string{"kafka_dlt-exception-message", "dlq-retry-count"}, marked(w, id))
+	w = startWithTokens(t, comesOff, masked(t, dlq.MaskRule{Topics: []string{"*"}, Headers: []string{"tenant"}, As: "remove"}))
+	id = w.add(1, func(a *dlq.Arrival) { a.Record.Headers = headers })[0]
+	require.Equal(t, []string{"kafka_dlt-exception-message", "dlq-retry-count"}, marked(w, id, bearer("admin")), "with a hidden header before them")
+	w = start(t, comesOff)
+	pointer := dlqtest.Arrival(func(a *dlq.Arrival) {
+		a.Origin.Family, a.Record.Key, a.Record.Value, a.Record.Headers = dlq.FamilyShareGroup, nil, nil, headers
+	})
+	_, err := w.store.StoreArrivals(t.Context(), []dlq.Arrival{pointer})
+	require.NoError(t, err)
+	require.Len(t, marked(w, pointer.ID), 3, "only the record that it points to is sent")
 }
 
 func TestGetMessageTellsOwnLinesOfTheStackTrace(t *testing.T) {

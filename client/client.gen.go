@@ -950,6 +950,10 @@ type Headers = []Headers_Item
 type Headers_Item struct {
 	Key string `json:"key"`
 
+	// RemovedOnRetry The header describes the failure, or an earlier retry, and is not sent back with the message. Absent for all other headers,
+	// and in the record of `pointed`.
+	RemovedOnRetry *bool `json:"removed_on_retry,omitempty"`
+
 	// Text The value as text; null if it is not UTF-8.
 	Text  *string `json:"text"`
 	Value *[]byte `json:"value"`

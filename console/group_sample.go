@@ -15,6 +15,8 @@ type sample struct {
 
 	// LastError is the error of the newest retry that failed; nil if none did.
 	LastError *client.MessageDetail_Attempts
+	// AboutCategory is why that retry failed, in words.
+	AboutCategory string
 	// Error is what the consumer said, cut if IsCut.
 	Error string
 	IsCut bool
@@ -40,7 +42,11 @@ func (v *visit) sampleOf(ctx context.Context, g client.Group) (one *sample, miss
 	case err != nil:
 		return nil, v.explain(err)
 	}
-	return newSample(answer.Value), ""
+	one = newSample(answer.Value)
+	if one.LastError != nil {
+		one.AboutCategory = v.aboutCategory(one.LastError.Category)
+	}
+	return one, ""
 }
 
 func newSample(message client.MessageDetail) *sample {

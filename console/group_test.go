@@ -89,7 +89,7 @@ func TestAnEmptyListOfCausesSaysWhy(t *testing.T) {
 func TestThePageOfACauseShowsTheLastErrorFirst(t *testing.T) {
 	t.Parallel()
 	text := open(t, groupAPI(aGroup())).get(groupPath).text
-	last, consumer := strings.Index(text, "second retry: too large"), strings.Index(text, "<h3>What the consumer said</h3>")
+	last, consumer := strings.Index(text, "second retry: too large"), strings.Index(text, "<h3>Error as the consumer reported it</h3>")
 	require.Positive(t, last)
 	require.Less(t, last, consumer)
 	require.NotContains(t, text, "first retry")

@@ -58,11 +58,10 @@ var groupTexts = texts{
 	"No message of it is PENDING, so there is nothing to send.": "PENDING のメッセージがないため、送信するものはありません。",
 
 	// The sample.
-	"Why it fails": "失敗の理由", "The last retry": "最後の再送", "What the consumer said": "コンシューマーのエラー", "Root cause": "根本原因", "In your code": "自分のコードの場所",
-	"The whole stack": "スタック全体", "The whole message": "メッセージ全体", "one of the newest, stored": "最新のメッセージの 1 つ。保存:",
-	"The message came without a stack, so the place in the code is unknown.": "スタックのないメッセージのため、コードの場所は不明です。",
-	"All its messages were archived or deleted.":                             "メッセージはすべてアーカイブまたは削除されています。",
-	"The sample was archived or deleted a moment ago.":                       "サンプルは直前にアーカイブまたは削除されました。",
+	"Why it fails": "失敗の理由", "Root cause": "根本原因", "In your code": "自分のコードの場所",
+	"The whole message": "メッセージ全体", "one of the newest, stored": "最新のメッセージの 1 つ。保存:",
+	"All its messages were archived or deleted.":       "メッセージはすべてアーカイブまたは削除されています。",
+	"The sample was archived or deleted a moment ago.": "サンプルは直前にアーカイブまたは削除されました。",
 
 	// What happened.
 	"Arrivals over time": "到着数の推移", "Other topics": "その他のトピック", "Held": "保留", "Marked as fixed": "修正済みの記録", "Opened again": "未対応に戻す", "by itself": "自動",

@@ -30,6 +30,8 @@ type headerView struct {
 	Size   int64
 	IsCut  bool
 	IsLong bool
+	// IsRemoved headers are not sent back.
+	IsRemoved bool
 }
 
 // viewHeaders shows headers in their order; left is how many are not shown.
@@ -40,6 +42,7 @@ func viewHeaders(headers client.Headers) (views []headerView, left int) {
 			return views, len(headers) - i
 		}
 		h := viewHeader(header.Key, header.Value)
+		h.IsRemoved = header.RemovedOnRetry != nil && *header.RemovedOnRetry
 		total += len(h.Text) + len(h.Key)
 		views = append(views, h)
 	}

@@ -8,6 +8,9 @@ var layoutTexts = texts{
 	"Stopped at": "停止した時刻:", "Stop updating": "更新を止める", "API": "API", "shows the keys": "でキー操作の一覧を表示",
 	"This list": "この一覧", "Search": "検索", "Next and previous row": "次の行・前の行", "Open the row": "行を開く",
 	"Stop and start updating": "更新の停止と再開", "Close": "閉じる",
+	"On a cause: the whole message": "原因のページ: メッセージ全体", "On a cause: hold it": "原因のページ: 保留",
+	"On a cause: plan a retry in steps. On a job: pause it": "原因のページ: 段階的な再送の計画。ジョブのページ: 一時停止",
+	"On a message or a plan: its reason; Enter sends":       "メッセージと計画のページ: 理由の入力欄。Enter で送信",
 	"Pages of the list": "一覧のページ", "First page": "最初のページ", "Next page": "次のページ",
 
 	"Sign in": "サインイン", "Token": "トークン", "Enter a token.": "トークンを入力してください。",

@@ -229,6 +229,17 @@ func TestHeadersOfSpringAreNumbers(t *testing.T) {
 	require.Equal(t, "null", viewHeader("x", nil).Kind)
 }
 
+func TestHeadersThatComeOffAreMarked(t *testing.T) {
+	t.Parallel()
+	text := openMessage(t, letter(func(m *client.MessageDetail) {
+		failure := header("kafka_dlt-exception-message", "no price")
+		failure.RemovedOnRetry = new(true)
+		m.Headers = client.Headers{failure, header("tenant", "acme")}
+	})).get("/messages/" + messageID).text
+	require.Contains(t, text, `<bdi>kafka_dlt-exception-message</bdi> <small class="chip">comes off</small>`)
+	require.Contains(t, text, `<bdi>tenant</bdi></th>`)
+}
+
 func TestManyHeadersMakeABoundedPage(t *testing.T) {
 	t.Parallel()
 	m := letter(func(m *client.MessageDetail) {

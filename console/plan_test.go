@@ -40,6 +40,15 @@ func planAPI(plan any) map[string]any {
 	}
 }
 
+func TestMessagesWithoutAnErrorClassAreCountedInWords(t *testing.T) {
+	t.Parallel()
+	b := open(t, planAPI(planned("retry", map[string]any{"by_error_class": []any{map[string]any{"name": "(none)", "count": 3}}})))
+	b.headers["Accept-Language"] = "ja"
+	page := b.get("/plans/" + somePlan).text
+	require.Contains(t, page, `<span class="none">なし</span>`)
+	require.NotContains(t, page, "(none)")
+}
+
 func TestASelectionBecomesTheRequestOfAPlan(t *testing.T) {
 	t.Parallel()
 	b := open(t, planAPI(planned("retry")))

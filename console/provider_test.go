@@ -261,3 +261,11 @@ func (u *person) cookies(path string) []*http.Cookie {
 	require.NoError(u.s.t, err)
 	return u.client.Jar.Cookies(at)
 }
+
+func TestAPanicWhileTokensAreRenewedEndsNothing(t *testing.T) {
+	t.Parallel()
+	p := newRelying(Provider{HTTP: func() (*http.Client, error) { panic("no client") }})
+	_, err := p.renew(t.Context(), "refresh-token")
+	var panicked *panicError
+	require.ErrorAs(t, err, &panicked)
+}

@@ -124,7 +124,8 @@ func (p *relying) isOver(tokens ...string) bool {
 	return slices.ContainsFunc(tokens, func(token string) bool { return p.over[sha256.Sum256([]byte(token))] })
 }
 
-func (p *relying) refresh(ctx context.Context, refresh string) (*oauth2.Token, error) {
+func (p *relying) refresh(ctx context.Context, refresh string) (token *oauth2.Token, err error) {
+	defer recovered(&err)
 	m, err := p.discover(ctx)
 	if err != nil {
 		return nil, err
@@ -133,7 +134,7 @@ func (p *relying) refresh(ctx context.Context, refresh string) (*oauth2.Token, e
 	if err != nil {
 		return nil, err
 	}
-	token, err := c.TokenSource(m.context(ctx), &oauth2.Token{RefreshToken: refresh}).Token()
+	token, err = c.TokenSource(m.context(ctx), &oauth2.Token{RefreshToken: refresh}).Token()
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.ErrorCode == "invalid_grant" {
 		return nil, errSessionOver
 	}

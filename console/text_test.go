@@ -40,6 +40,21 @@ func used(t *testing.T) map[string]string {
 	return found
 }
 
+func TestEveryKeyIsInTheListOfKeys(t *testing.T) {
+	t.Parallel()
+	_, dialog, found := strings.Cut(open(t, noTopics).get("/me").text, `<dialog id="keys"`)
+	require.True(t, found)
+	names, err := templateFiles.ReadDir("templates")
+	require.NoError(t, err)
+	for _, name := range names {
+		content, err := templateFiles.ReadFile("templates/" + name.Name())
+		require.NoError(t, err)
+		for _, key := range regexp.MustCompile(`data-go="([a-z])"`).FindAllStringSubmatch(string(content), -1) {
+			require.Contains(t, dialog, "<kbd>g</kbd> <kbd>"+key[1]+"</kbd>", name.Name())
+		}
+	}
+}
+
 func TestEveryTextHasItsTranslation(t *testing.T) {
 	t.Parallel()
 	inUse, translated := used(t), japaneseTexts()

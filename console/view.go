@@ -56,17 +56,34 @@ func (v *visit) view(a *answer) view {
 	}
 	w.User = v.user.Subject
 	w.Name, w.Production = v.console.options.Name, v.console.options.Production // nobody else's business
-	w.Nav = []navItem{
-		{Path: "/", Text: v.text("Overview"), Key: "o"},
-		{Path: "/groups", Text: v.text("Causes"), Key: "c"},
-		{Path: "/jobs", Text: v.text("Jobs"), Key: "j"},
-		{Path: "/retries", Text: v.text("Retries"), Key: "r"},
-		{Path: "/archive", Text: v.text("Archive"), Key: "a"},
-		{Path: "/audit", Text: v.text("Audit"), Key: "u"},
-	}
+	w.Nav = nav(v.language)
 	for i := range w.Nav {
 		path := w.Nav[i].Path
 		w.Nav[i].IsCurrent = v.URL.Path == path || path != "/" && strings.HasPrefix(v.URL.Path, path+"/")
 	}
 	return w
+}
+
+func nav(l locale) []navItem {
+	return []navItem{
+		{Path: "/", Text: l.text("Overview"), Key: "o"},
+		{Path: "/groups", Text: l.text("Causes"), Key: "c"},
+		{Path: "/jobs", Text: l.text("Jobs"), Key: "j"},
+		{Path: "/retries", Text: l.text("Retries"), Key: "r"},
+		{Path: "/archive", Text: l.text("Archive"), Key: "a"},
+		{Path: "/audit", Text: l.text("Audit"), Key: "u"},
+	}
+}
+
+// Link is a link in the head of every page. Its path has no Base.
+type Link struct{ Path, Text string }
+
+// Links are the links in the head of every page, in English.
+func Links() []Link {
+	items := nav(english)
+	links := make([]Link, len(items))
+	for i, item := range items {
+		links[i] = Link{item.Path, item.Text}
+	}
+	return links
 }

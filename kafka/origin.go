@@ -208,20 +208,33 @@ func ownRecord(r *dlq.Record) dlq.Record {
 	return own
 }
 
-// without removes the headers of families, of bookkeeping, the name of the group, and those
-// of earlier retries.
-func without(headers []dlq.Header, added []*family) []dlq.Header {
+// ComesOff tells which headers of a dead letter are not sent back with it: the headers of families, of bookkeeping, the name of
+// the group, and those of earlier retries.
+func ComesOff(headers []dlq.Header) func(dlq.Header) bool { return addedBy(familiesOf(headers)) }
+
+func addedBy(added []*family) func(dlq.Header) bool {
 	added = append(added, &bookkeeping)
+	return func(header dlq.Header) bool {
+		switch header.Key {
+		case headerMessageID, headerRetryCount, dlq.DefaultGroupHeader:
+			return true
+		case watermillID:
+			if len(header.Value) == 0 {
+				return true
+			}
+		}
+		return slices.ContainsFunc(added, func(f *family) bool { return f.adds(header.Key) })
+	}
+}
+
+// without removes the headers that come off a message with these families.
+func without(headers []dlq.Header, added []*family) []dlq.Header {
+	comesOff := addedBy(added)
 	kept := make([]dlq.Header, 0, len(headers))
 	for _, header := range headers {
-		isAdded := func(f *family) bool { return f.adds(header.Key) }
-		if header.Key == watermillID && len(header.Value) == 0 {
-			continue
+		if !comesOff(header) {
+			kept = append(kept, header)
 		}
-		if header.Key == headerMessageID || header.Key == headerRetryCount || header.Key == dlq.DefaultGroupHeader || slices.ContainsFunc(added, isAdded) {
-			continue
-		}
-		kept = append(kept, header)
 	}
 	return kept
 }

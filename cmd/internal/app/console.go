@@ -47,6 +47,9 @@ func (p *parts) addConsole(o *api.Options, server *late) error {
 		return err
 	}
 	o.Console = &api.Console{Pages: pages, Path: p.cfg.Console.Prefix(), Roots: console.Roots}
+	for _, link := range console.Links() {
+		o.Console.Links = append(o.Console.Links, api.PageLink(link))
+	}
 	return nil
 }
 
