@@ -117,6 +117,14 @@ func (b *browser) post(path string, form url.Values) page {
 
 var noTopics = map[string]any{"GET /api/v1/dlq": client.Topics{Topics: []client.Topics_Topics{}}}
 
+func TestAnUnknownAddressLeadsToTheOverview(t *testing.T) {
+	t.Parallel()
+	page := open(t, noTopics).get("/nowhere")
+	require.Equal(t, http.StatusNotFound, page.Code)
+	require.Contains(t, page.text, `<a class="button" href="/">Overview</a>`)
+	require.NotContains(t, page.text, "Try again")
+}
+
 func TestAPageIsInTheLanguageOfTheBrowser(t *testing.T) {
 	t.Parallel()
 	b := open(t, noTopics)

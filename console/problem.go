@@ -15,6 +15,8 @@ type problemData struct {
 	RequestID    string
 	// Again is the page to try again; empty for a form that was sent.
 	Again string
+	// IsUnknown is set if the address leads to no page.
+	IsUnknown bool
 }
 
 func (v *visit) problemTitle(status int) string {

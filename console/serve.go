@@ -224,7 +224,9 @@ func (c *Console) again(v *visit) {
 }
 
 func (v *visit) unknown() (*answer, error) {
-	return nil, &client.APIError{Status: http.StatusNotFound, Message: v.text("There is no page at this address.")}
+	return &answer{template: "problem", title: v.problemTitle(http.StatusNotFound), status: http.StatusNotFound, data: problemData{
+		Status: http.StatusNotFound, Reason: v.text("There is no page at this address."), RequestID: v.Header.Get("X-Request-Id"), IsUnknown: true,
+	}}, nil
 }
 
 func (c *Console) refuseForeign(w http.ResponseWriter, r *http.Request) {
