@@ -66,7 +66,7 @@ func (v *visit) rateChart(j job, points []client.JobPoint) *chart {
 
 // chartText says the title of the chart, and how fast the job was in the step with the most messages.
 func (v *visit) chartText(c *chart) string {
-	return v.text("%s; at its fastest %s per second", c.Title, printerOf(v.language).Sprintf("%.1f", float64(c.Peak().Sum)/c.Step.Seconds()))
+	return v.text("%s; at its fastest %s per second", c.Title, v.rate(float64(c.Peak().Sum)/c.Step.Seconds()))
 }
 
 // perStep divides a count that grows into steps. Between two points it grows evenly.

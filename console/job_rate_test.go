@@ -29,7 +29,7 @@ func TestAJobShowsItsRateOverTime(t *testing.T) {
 	require.Contains(t, text, "<h2>Rate over time</h2>")
 	require.Contains(t, text, `<title id="rate-title">Messages sent in each 5 s</title>`)
 	require.Contains(t, text, "1,002 in all. Most from 2026-11-27 12:00:10 UTC: 502.", "the step that is not over is left out")
-	require.Contains(t, text, "<p>Messages sent in each 5 s; at its fastest 100.4 per second</p>")
+	require.Contains(t, text, "<p>Messages sent in each 5 s; at its fastest 100 per second</p>")
 	require.Contains(t, text, `data-local="second">12:00:00 UTC</time>`)
 	require.Equal(t, 3, strings.Count(text, `<th scope="row"><time`), "rows of the table")
 	require.Contains(t, text, `<bdi>not delivered</bdi>`)
@@ -48,10 +48,12 @@ func TestAJobShowsItsRateOverTime(t *testing.T) {
 func TestAShortJobShowsItsAverageAndNoChart(t *testing.T) {
 	t.Parallel()
 	ended := map[string]any{"state": "COMPLETED", "ended_at": "2026-11-27T12:00:03Z"}
+	slow := retryJob(ended, map[string]any{"per_second": 0.004})
 	for text, want := range map[string]string{
 		rateOf(t, retryJob(ended), point(0, 0, 0), point(3, 1200, 0)):  "<p>5.0 per second on average (limit 5)</p>",
 		rateOf(t, changeJob(ended), point(0, 0, 0), point(3, 0, 0)):    "<p>1.0 per second on average</p>",
 		rateOf(t, retryJob(), point(0, 0, 0), point(9, 100, 0)):        "5.0 per second over the last ten seconds",
+		rateOf(t, slow, point(0, 0, 0), point(3, 1, 0)):                "<p>&lt;0.1 per second on average (limit 5)</p>",
 		rateOf(t, retryJob(ended), point(9, 0, 0), point(-9, 1200, 0)): "<p>5.0 per second on average (limit 5)</p>", // edited by hand
 	} {
 		require.Contains(t, text, want)

@@ -73,7 +73,7 @@ func (v *visit) jobHeadline(j job) string {
 
 // rateText says how fast the job sends or changes messages.
 func (v *visit) rateText(j job) string {
-	rate := printerOf(v.language).Sprintf("%.1f", j.PerSecond)
+	rate := v.rate(j.PerSecond)
 	switch {
 	case j.IsRetry():
 	case j.Ended():
@@ -88,7 +88,7 @@ func (v *visit) rateText(j job) string {
 	if j.Ended() {
 		return v.text("%s per second on average (%s)", rate, limit)
 	}
-	return v.text("%s per second over the last ten seconds, %s on average (%s)", rate, printerOf(v.language).Sprintf("%.1f", j.AveragePerSecond), limit)
+	return v.text("%s per second over the last ten seconds, %s on average (%s)", rate, v.rate(j.AveragePerSecond), limit)
 }
 
 // jobCounts are the numbers of a job with their meanings. A number that is always 0 for the kind is left out.

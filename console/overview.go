@@ -138,12 +138,16 @@ func perMinute(list *client.SeriesList) float64 {
 	return float64(sum) / meanMinutes
 }
 
-// rate writes a number of messages for each minute: only small ones need a decimal.
-func (v *visit) rate(perMinute float64) string {
-	if perMinute >= 100 || perMinute == 0 {
-		return printerOf(v.language).Sprintf("%.0f", perMinute)
+// rate writes a number of messages for each minute or second: only small ones need a decimal, and a slow rate is not 0.
+func (v *visit) rate(of float64) string {
+	switch {
+	case of >= 100 || of == 0:
+		return printerOf(v.language).Sprintf("%.0f", of)
+	case of < 0.05:
+		return "<0.1"
+	default:
+		return printerOf(v.language).Sprintf("%.1f", of)
 	}
-	return printerOf(v.language).Sprintf("%.1f", perMinute)
 }
 
 // cards are the numbers that an operator asks for first.
