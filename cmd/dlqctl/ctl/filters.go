@@ -83,45 +83,34 @@ func (f *filters) check() error {
 	return nil
 }
 
-// query returns the filters of a list.
+// query returns the filters of a list. A value within a field has a parameter of its own, such as header.tenant.
 func (f *filters) query() ([]client.RequestOption, error) {
-	if err := f.check(); err != nil {
-		return nil, err
-	}
+	body, err := f.body()
 	var options []client.RequestOption
-	for field := range f.texts {
-		if f.flags.Changed(flagName(field)) {
-			options = append(options, client.Query(field, f.value(field)))
+	add := func(name string, value any) {
+		switch value := value.(type) {
+		case []string:
+			options = append(options, client.Query(name, strings.Join(value, ",")))
+		case map[string]string:
+			for inner, text := range value {
+				options = append(options, client.Query(strings.TrimSuffix(name, "s")+"."+inner, text))
+			}
+		default:
+			options = append(options, client.Query(name, fmt.Sprint(value)))
 		}
 	}
-	if len(f.status) > 0 {
-		options = append(options, client.Query("status", strings.Join(f.status, ",")))
-	}
-	if len(f.ids) > 0 {
-		options = append(options, client.Query("ids", strings.Join(named(f.ids), ",")))
-	}
-	if f.flags.Changed("suspicious") {
-		options = append(options, client.Query("suspicious", strconv.FormatBool(f.suspicious)))
-	}
-	if f.flags.Changed("origin-partition") {
-		options = append(options, client.Query("origin_partition", strconv.FormatInt(f.partition, 10)))
-	}
-	if f.flags.Changed("origin-offset") {
-		options = append(options, client.Query("origin_offset", strconv.FormatInt(f.offset, 10)))
-	}
-	for flag, pairs := range map[string][]string{"header": f.headers, "payload": f.payload, "not": f.nots} {
-		for _, pair := range pairs {
-			name, value, err := cut(flag, pair)
-			if err != nil {
-				return nil, err
+	for field, value := range body {
+		excluded, isNot := value.(map[string][]any)
+		if !isNot {
+			add(field, value)
+		}
+		for name, values := range excluded {
+			for _, value := range values {
+				add(field+"."+name, value)
 			}
-			if flag == "not" {
-				name = underscored(name)
-			}
-			options = append(options, client.Query(flag+"."+name, value))
 		}
 	}
-	return options, nil
+	return options, err
 }
 
 func cut(flag, pair string) (name, value string, err error) {
@@ -169,9 +158,13 @@ func (f *filters) body() (map[string]any, error) {
 	for field, pairs := range map[string][]string{"headers": f.headers, "payload": f.payload} {
 		values := map[string]string{}
 		for _, pair := range pairs {
-			name, value, err := cut(strings.TrimSuffix(field, "s"), pair)
+			flag := strings.TrimSuffix(field, "s")
+			name, value, err := cut(flag, pair)
 			if err != nil {
 				return nil, err
+			}
+			if _, twice := values[name]; twice {
+				return nil, usageError{fmt.Errorf("--%s %s is given twice", flag, name)}
 			}
 			values[name] = value
 		}
