@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"bytes"
+	_ "embed" // the tests of fixtures
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,6 +86,15 @@ as everything else, so they can be committed; a message that you have revealed i
 	}
 	return cmd
 }
+
+//go:embed fixtures/fixture_test.go.txt
+var goTest []byte
+
+//go:embed fixtures/FixtureTest.java
+var javaTest []byte
+
+// fixtureTests are the tests that load a fixture, by language. They need the standard library, and JUnit for Java.
+var fixtureTests = map[string]file{"go": {"fixture_test.go", goTest}, "java": {"FixtureTest.java", javaTest}}
 
 // file is a file of a fixture.
 type file struct {
