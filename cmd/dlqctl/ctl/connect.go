@@ -60,9 +60,9 @@ func (t target) transport(trusted *x509.CertPool) (http.RoundTripper, error) {
 	if t.CAFile == "" {
 		return nil, nil //nolint:nilnil // see above
 	}
-	content, err := t.certificates()
+	content, err := os.ReadFile(t.CAFile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the certificates of the context: %w", err)
 	}
 	if !trusted.AppendCertsFromPEM(content) {
 		return nil, fmt.Errorf("%s has no certificate in PEM", t.CAFile)

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -161,10 +160,10 @@ func absolute(path string) string {
 	return path
 }
 
-func (s *session) contextsUse() *cobra.Command {
+// changeContext makes a command that changes the file by an existing context.
+func (s *session) changeContext(use, short, example string, change func(file *contextsFile, name string, t target) error) *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Make a context the current one", Args: argumentsOf("use NAME"),
-		Example:           "  dlqctl contexts use staging",
+		Use: use, Short: short, Args: argumentsOf(use), Example: example,
 		ValidArgsFunction: s.firstArgument(func(context.Context, *session) []string { return s.contextNames() }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.changeContexts(cmd.Context(), func(file *contextsFile) error {
@@ -172,38 +171,35 @@ func (s *session) contextsUse() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				file.Current = args[0]
-				s.note(fmt.Sprintf("The current context is %s: %s.", args[0], t.Server))
-				return nil
+				return change(file, args[0], t)
 			})
 		},
 	}
 }
 
+func (s *session) contextsUse() *cobra.Command {
+	return s.changeContext("use NAME", "Make a context the current one", "  dlqctl contexts use staging",
+		func(file *contextsFile, name string, t target) error {
+			file.Current = name
+			s.note(fmt.Sprintf("The current context is %s: %s.", name, t.Server))
+			return nil
+		})
+}
+
 func (s *session) contextsDelete() *cobra.Command {
-	return &cobra.Command{
-		Use: "delete NAME", Short: "Delete a context", Args: argumentsOf("delete NAME"),
-		Example:           "  dlqctl contexts delete staging",
-		ValidArgsFunction: s.firstArgument(func(context.Context, *session) []string { return s.contextNames() }),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.changeContexts(cmd.Context(), func(file *contextsFile) error {
-				t, err := file.named(args[0])
-				if err != nil {
+	return s.changeContext("delete NAME", "Delete a context", "  dlqctl contexts delete staging",
+		func(file *contextsFile, name string, t target) error {
+			if t.OpenID != nil {
+				if err := s.tokenStore(name, *t.OpenID).Save(client.Tokens{}); err != nil {
 					return err
 				}
-				if t.OpenID != nil {
-					if err := s.tokenStore(args[0], *t.OpenID).Save(client.Tokens{}); err != nil {
-						return err
-					}
-				}
-				delete(file.Contexts, args[0])
-				if file.Current == args[0] {
-					file.Current = ""
-				}
-				return nil
-			})
-		},
-	}
+			}
+			delete(file.Contexts, name)
+			if file.Current == name {
+				file.Current = ""
+			}
+			return nil
+		})
 }
 
 // current returns the context of this run and its name. A context from flags or the environment has no name.
@@ -268,13 +264,4 @@ func (s *session) source(name string, t target) (client.TokenSource, error) {
 		return s.deviceFlow(name, t)
 	}
 	return nil, nil //nolint:nilnil // a server without authentication needs none
-}
-
-// certificates reads the file of the certificates to trust.
-func (t target) certificates() ([]byte, error) {
-	content, err := os.ReadFile(t.CAFile)
-	if err != nil {
-		return nil, fmt.Errorf("the certificates of the context: %w", err)
-	}
-	return content, nil
 }

@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,9 +25,7 @@ func (s *session) doctorCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if name == "" {
-				name = "(from flags or the environment)"
-			}
+			name = cmp.Or(name, "(from flags or the environment)")
 			s.finding("context", fmt.Sprintf("%s: %s, sign-in: %s", name, t.Server, t.signIn()))
 			s.retries = -1 // doctor shows the failure
 			c, _, err := s.connect()
@@ -83,7 +83,7 @@ func (s *session) lookAtSignIn(ctx context.Context, c *client.Client) error {
 	}
 	s.finding("sign-in", fmt.Sprintf("you are %s (%s)", me.Value.Subject, me.Value.Method))
 	for _, grant := range me.Value.Grants {
-		s.finding("sign-in", fmt.Sprintf("role %s for %s", grant.Role, text(anys(grant.Topics))))
+		s.finding("sign-in", fmt.Sprintf("role %s for %s", grant.Role, strings.Join(grant.Topics, ", ")))
 	}
 	return nil
 }

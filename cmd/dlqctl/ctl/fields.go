@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -174,19 +175,4 @@ func (s schema) has(path string) bool {
 	return true
 }
 
-func (s schema) names() []string {
-	names := make([]string, 0, len(s))
-	for name := range s {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-func anys[T any](values []T) []any {
-	all := make([]any, len(values))
-	for i, value := range values {
-		all[i] = value
-	}
-	return all
-}
+func (s schema) names() []string { return slices.Sorted(maps.Keys(s)) }

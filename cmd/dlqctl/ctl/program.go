@@ -10,7 +10,7 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,8 +44,7 @@ type session struct {
 	drawn   bool // the cursor stands behind a bar
 	out     *output
 
-	mutex       sync.Mutex
-	onInterrupt func()
+	onInterrupt atomic.Pointer[func()]  // the handler of Ctrl-C
 	end         context.CancelCauseFunc // ends the command
 }
 
@@ -119,25 +118,18 @@ func (s *session) hearSignals(ctx context.Context) {
 	for {
 		select {
 		case heard := <-s.Interrupts:
-			s.mutex.Lock()
-			handler := s.onInterrupt
-			s.mutex.Unlock()
 			if heard != os.Interrupt {
-				handler = func() { s.end(errInterrupted) }
+				s.end(errInterrupted)
+			} else {
+				(*s.onInterrupt.Load())()
 			}
-			handler()
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// handleInterrupt sets the handler of Ctrl-C.
-func (s *session) handleInterrupt(handler func()) {
-	s.mutex.Lock()
-	s.onInterrupt = handler
-	s.mutex.Unlock()
-}
+func (s *session) handleInterrupt(handler func()) { s.onInterrupt.Store(&handler) }
 
 // Command is the root of the commands, from which cmd/dlqctl/man makes the manual pages.
 func Command() *cobra.Command { return (&session{}).root() }
