@@ -176,14 +176,6 @@ func (s *session) confirm(ctx context.Context, question, topic string, t target)
 	return nil
 }
 
-// confirmOne asks before a change of a single message or job, in a production context only.
-func (s *session) confirmOne(ctx context.Context, question, topic string, t target) error {
-	if !t.Production {
-		return nil
-	}
-	return s.confirm(ctx, question, topic, t)
-}
-
 // doubt tells how to look whether a change has happened whose answer did not arrive.
 func (s *session) doubt(err error, look string) error {
 	if mayHaveHappened(err) {

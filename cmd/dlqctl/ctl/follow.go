@@ -108,7 +108,7 @@ func (s *session) interruptedJob(ctx context.Context, c *client.Client, t target
 		done.text = "the job is cancelled; its remaining messages stay as they are"
 	}
 	if verb != "" {
-		err = s.confirmJob(ctx, c, t, id, verb)
+		err = s.confirmOne(ctx, c, t, oneJob, id, verb)
 	}
 	switch {
 	case errors.Is(err, errInterrupted):
@@ -123,17 +123,22 @@ func (s *session) interruptedJob(ctx context.Context, c *client.Client, t target
 	return done
 }
 
-// bar draws the progress of a job over its former one. The width is the terminal's at this moment.
+// bar draws the progress of a job over its former one.
 func (s *session) bar(now progress) error {
 	s.drawn = true
-	width := 80
-	if file, ok := s.Stdout.(*os.File); ok {
-		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
-			width = columns
-		}
-	}
+	width, _ := s.screen()
 	_, err := fmt.Fprint(s.out, "\r\x1b[K", barLine(now, width))
 	return err
+}
+
+// screen is the size of the terminal at this moment.
+func (s *session) screen() (width, height int) {
+	if file, ok := s.Stdout.(*os.File); ok {
+		if columns, rows, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 && rows > 0 {
+			return columns, rows
+		}
+	}
+	return 80, 24
 }
 
 // parts names the messages that were not simply done, such as "12 failed".

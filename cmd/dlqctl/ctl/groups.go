@@ -15,53 +15,19 @@ import (
 // fixView is the answer that fixes a group.
 var fixView = view{noun: "groups", id: "group.id", sample: client.GroupFixed{}}
 
-// groupCommand makes a command that changes a group.
-func (s *session) groupCommand(use, short, long, example string, v view, change func(*cobra.Command, *client.Client, string) ([]byte, error)) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Long: long, Example: example, Args: argumentsOf(use), ValidArgsFunction: s.firstArgument(completeGroups),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			p, c, t, err := s.begin(v)
-			if err != nil {
-				return err
-			}
-			id := named(args)[0]
-			if t.Production && !s.flags.yes {
-				answer, err := c.GetGroup(cmd.Context(), id, nil)
-				if err != nil {
-					return err
-				}
-				topic := answer.Value.ID
-				if len(answer.Value.Topics) > 0 {
-					topic = answer.Value.Topics[0].DlqTopic
-				}
-				question := fmt.Sprintf("%s: %s, of %s.", cmd.CommandPath(), oneLine(answer.Value.Title), topic)
-				if err := s.confirmOne(cmd.Context(), question, topic, t); err != nil {
-					return err
-				}
-			}
-			answer, err := change(cmd, c, id)
-			if err != nil {
-				return err
-			}
-			return p.one(cmd.Context(), answer)
-		},
-	}
-}
-
 // groupTexts are the flags that describe a group.
-type groupTexts struct{ reason, note, owner, ticket string }
+type groupTexts struct{ note, owner, ticket string }
 
 func (g *groupTexts) addTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&g.reason, "reason", "", "why, for the audit")
 	flags.StringVar(&g.note, "note", "", "note for whoever looks at the group next")
 	flags.StringVar(&g.owner, "owner", "", "who takes care of the group")
 	flags.StringVar(&g.ticket, "ticket", "", "address of the ticket")
 }
 
 // change has the texts that are given; an empty one deletes the former.
-func (g *groupTexts) change(cmd *cobra.Command) client.GroupChange {
-	change := client.GroupChange{Reason: given(g.reason)}
+func (g *groupTexts) change(cmd *cobra.Command, reason *string) client.GroupChange {
+	change := client.GroupChange{Reason: reason}
 	for flag, set := range map[string]func(){
 		"note":   func() { change.Note = &g.note },
 		"owner":  func() { change.Owner = &g.owner },
@@ -74,23 +40,32 @@ func (g *groupTexts) change(cmd *cobra.Command) client.GroupChange {
 	return change
 }
 
-func (s *session) holdCommand() *cobra.Command {
+// changeGroup makes a command that changes a group, whose texts it may change too.
+func (s *session) changeGroup(use, short, example string, add func(*cobra.Command, *client.Client, *client.GroupChange) error) *cobra.Command {
 	var texts groupTexts
+	cmd := s.changeOne(oneGroup, use, short, example, groupsView.one(),
+		func(cmd *cobra.Command, c *client.Client, args []string, reason *string) ([]byte, error) {
+			change := texts.change(cmd, reason)
+			if err := add(cmd, c, &change); err != nil {
+				return nil, err
+			}
+			return body(c.ChangeGroup(cmd.Context(), args[0], change))
+		})
+	texts.addTo(cmd)
+	return cmd
+}
+
+func (s *session) holdCommand() *cobra.Command {
 	var until string
 	var count, rate int64
-	cmd := s.groupCommand("hold ID", "Hold a group: its alerts are quiet until a condition is met",
-		`Holds a group. It opens again at a time (--until), after so many more messages (--count),
-or when more than so many arrive in an hour (--rate). Retries do not take its messages meanwhile unless they are asked to.`,
-		`  dlqctl groups hold 8f2cc0a3-5784-8865-a08b-a01afce8da16 --until 8h --owner alice --reason "waits for the provider"`, groupsView.one(),
-		func(cmd *cobra.Command, c *client.Client, id string) ([]byte, error) {
-			change := texts.change(cmd)
-			held := client.GroupChangeStateHeld
-			change.State = &held
-			change.Until = &client.GroupChange_Until{}
+	cmd := s.changeGroup("hold ID", "Hold a group: its alerts are quiet until a condition is met",
+		`  dlqctl groups hold 8f2cc0a3-5784-8865-a08b-a01afce8da16 --until 8h --owner alice --reason "waits for the provider"`,
+		func(cmd *cobra.Command, c *client.Client, change *client.GroupChange) error {
+			change.State, change.Until = new(client.GroupChangeStateHeld), &client.GroupChange_Until{}
 			if until != "" {
 				at, err := instant(cmd.Context(), c, until)
 				if err != nil {
-					return nil, err
+					return err
 				}
 				change.Until.At = &at
 			}
@@ -101,11 +76,12 @@ or when more than so many arrive in an hour (--rate). Retries do not take its me
 				change.Until.Rate = &rate
 			}
 			if *change.Until == (client.GroupChange_Until{}) {
-				return nil, usageError{errors.New("say until when the group is held: --until 8h, --count 100 or --rate 50")}
+				return usageError{errors.New("say until when the group is held: --until 8h, --count 100 or --rate 50")}
 			}
-			return body(c.ChangeGroup(cmd.Context(), id, change))
+			return nil
 		})
-	texts.addTo(cmd)
+	cmd.Long = `Holds a group. It opens again at a time (--until), after so many more messages (--count),
+or when more than so many arrive in an hour (--rate). Retries do not take its messages meanwhile unless they are asked to.`
 	cmd.Flags().StringVar(&until, "until", "", "when the group opens again: a time as 2026-01-31T08:00:00Z, or from now as 8h")
 	cmd.Flags().Int64Var(&count, "count", 0, "how many more messages open the group again")
 	cmd.Flags().Int64Var(&rate, "rate", 0, "how many messages in an hour open the group again")
@@ -133,41 +109,30 @@ func instant(ctx context.Context, c *client.Client, text string) (time.Time, err
 }
 
 func (s *session) openCommand() *cobra.Command {
-	var texts groupTexts
-	cmd := s.groupCommand("open ID", "Open a held or fixed group again", "", "  dlqctl groups open 8f2cc0a3-5784-8865-a08b-a01afce8da16", groupsView.one(),
-		func(cmd *cobra.Command, c *client.Client, id string) ([]byte, error) {
-			change := texts.change(cmd)
-			open := client.GroupChangeStateOpen
-			change.State = &open
-			return body(c.ChangeGroup(cmd.Context(), id, change))
+	return s.changeGroup("open ID", "Open a held or fixed group again", "  dlqctl groups open 8f2cc0a3-5784-8865-a08b-a01afce8da16",
+		func(_ *cobra.Command, _ *client.Client, change *client.GroupChange) error {
+			change.State = new(client.GroupChangeStateOpen)
+			return nil
 		})
-	texts.addTo(cmd)
-	return cmd
 }
 
 func (s *session) noteCommand() *cobra.Command {
-	var texts groupTexts
-	cmd := s.groupCommand("note ID", "Set the note, owner or ticket of a group", "",
-		"  dlqctl groups note 8f2cc0a3-5784-8865-a08b-a01afce8da16 --owner alice --ticket https://tickets.example.com/7", groupsView.one(),
-		func(cmd *cobra.Command, c *client.Client, id string) ([]byte, error) {
-			return body(c.ChangeGroup(cmd.Context(), id, texts.change(cmd)))
-		})
-	texts.addTo(cmd)
-	return cmd
+	return s.changeGroup("note ID", "Set the note, owner or ticket of a group",
+		"  dlqctl groups note 8f2cc0a3-5784-8865-a08b-a01afce8da16 --owner alice --ticket https://tickets.example.com/7",
+		func(*cobra.Command, *client.Client, *client.GroupChange) error { return nil })
 }
 
 func (s *session) fixCommand() *cobra.Command {
-	var reason, ticket string
-	cmd := s.groupCommand("fix ID", "Mark a group fixed: it opens again when a message that was written later fails", "",
+	var ticket string
+	cmd := s.changeOne(oneGroup, "fix ID", "Mark a group fixed: it opens again when a message that was written later fails",
 		`  dlqctl groups fix 8f2cc0a3-5784-8865-a08b-a01afce8da16 --reason "released 1.4.2"`, fixView,
-		func(cmd *cobra.Command, c *client.Client, id string) ([]byte, error) {
-			answer, err := c.FixGroup(cmd.Context(), id, &client.GroupFixRequest{Reason: given(reason), Ticket: given(ticket)})
+		func(cmd *cobra.Command, c *client.Client, args []string, reason *string) ([]byte, error) {
+			answer, err := c.FixGroup(cmd.Context(), args[0], &client.GroupFixRequest{Reason: reason, Ticket: given(ticket)})
 			if err == nil {
 				s.note(answer.Value.Note)
 			}
 			return body(answer, err)
 		})
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit")
 	cmd.Flags().StringVar(&ticket, "ticket", "", "address of the ticket")
 	return cmd
 }

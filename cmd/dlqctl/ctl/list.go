@@ -20,6 +20,20 @@ const longestPage = 200
 // call asks the server for one answer and returns its body as it came.
 type call func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error)
 
+// listOf is the call of a method that needs no argument.
+func listOf[P, T any](method func(*client.Client, context.Context, *P, ...client.RequestOption) (*client.Answer[T], error)) call {
+	return func(ctx context.Context, c *client.Client, _ []string, options ...client.RequestOption) ([]byte, error) {
+		return body(method(c, ctx, nil, options...))
+	}
+}
+
+// callOf is the call of a method that takes the first argument: an id, or a topic.
+func callOf[P, T any](method func(*client.Client, context.Context, string, *P, ...client.RequestOption) (*client.Answer[T], error)) call {
+	return func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
+		return body(method(c, ctx, args[0], nil, options...))
+	}
+}
+
 // body takes the body of an answer.
 func body[T any](answer *client.Answer[T], err error) ([]byte, error) {
 	if err != nil {

@@ -29,106 +29,27 @@ var markedView = view{noun: "messages", sample: client.Marked{}, columns: []colu
 func (s *session) messagesCommand() *cobra.Command {
 	list := s.listCommand("list TOPIC", "List messages of a topic, the newest first",
 		"  dlqctl messages list orders.dlq.v1 --status PENDING --error timeout\n  dlqctl messages list orders.dlq.v1 --not header.tenant=acme -o csv --limit 0",
-		messagesView,
-		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
-			return body(c.ListMessages(ctx, args[0], nil, options...))
-		}, true, option{"sort", "created_at for the oldest first"}, option{"verified", "only messages with this verification"})
+		messagesView, callOf((*client.Client).ListMessages), true,
+		option{"sort", "created_at for the oldest first"}, option{"verified", "only messages with this verification"})
 	list.ValidArgsFunction = s.firstArgument(completeTopics)
 	get := s.getCommand("get ID...", "Show everything about a message, or about several",
 		"  dlqctl messages get 01a214f0-d99b-85ca-9c4b-208d64cffa24\n  dlqctl messages get 01a214f0-d99b-85ca-9c4b-208d64cffa24 --jq .payload\n"+
 			"  dlqctl messages list orders.dlq.v1 --status DEAD -o name | xargs dlqctl messages get --fields id,key,resolution", messageView,
-		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
-			return body(c.GetMessage(ctx, args[0], nil, options...))
-		})
+		callOf((*client.Client).GetMessage))
 	chain := s.getCommand("chain ID", "Show what became of a message: its earlier and later dead letters",
 		"  dlqctl messages chain 01a214f0-d99b-85ca-9c4b-208d64cffa24\n"+
-			"  dlqctl messages chain 01a214f0-d99b-85ca-9c4b-208d64cffa24 --jq .hops[].attempts", chainView,
-		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
-			return body(c.GetMessageChain(ctx, args[0], nil, options...))
-		})
-	dead := s.oneCommand("dead ID", "Mark a message DEAD, so that no retry takes it",
-		"  dlqctl messages dead 01a214f0-d99b-85ca-9c4b-208d64cffa24 --reason spam", markedView,
-		func(ctx context.Context, c *client.Client, id string, reason *string) ([]byte, error) {
-			return body(c.MarkMessageDead(ctx, id, &client.ReasonRequest{Reason: reason}))
-		}, storedTopic)
-	revive := s.oneCommand("revive ID", "Make a DEAD message PENDING", "  dlqctl messages revive 01a214f0-d99b-85ca-9c4b-208d64cffa24", markedView,
-		func(ctx context.Context, c *client.Client, id string, reason *string) ([]byte, error) {
-			return body(c.ReviveMessage(ctx, id, &client.ReasonRequest{Reason: reason}))
-		}, storedTopic)
-	remove := s.oneCommand("delete ID", "Delete a message", "  dlqctl messages delete 01a214f0-d99b-85ca-9c4b-208d64cffa24 --reason \"a test\"",
+			"  dlqctl messages chain 01a214f0-d99b-85ca-9c4b-208d64cffa24 --jq .hops[].attempts", chainView, callOf((*client.Client).GetMessageChain))
+	dead := s.changeOne(storedMessage, "dead ID", "Mark a message DEAD, so that no retry takes it",
+		"  dlqctl messages dead 01a214f0-d99b-85ca-9c4b-208d64cffa24 --reason spam", markedView, withReason((*client.Client).MarkMessageDead))
+	revive := s.changeOne(storedMessage, "revive ID", "Make a DEAD message PENDING", "  dlqctl messages revive 01a214f0-d99b-85ca-9c4b-208d64cffa24",
+		markedView, withReason((*client.Client).ReviveMessage))
+	remove := s.changeOne(storedMessage, "delete ID", "Delete a message", "  dlqctl messages delete 01a214f0-d99b-85ca-9c4b-208d64cffa24 --reason \"a test\"",
 		view{noun: "messages", sample: client.Deleted{}},
-		func(ctx context.Context, c *client.Client, id string, reason *string) ([]byte, error) {
-			return body(c.DeleteMessage(ctx, id, &client.DeleteMessageParams{Reason: reason}))
-		}, storedTopic)
+		func(cmd *cobra.Command, c *client.Client, args []string, reason *string) ([]byte, error) {
+			return body(c.DeleteMessage(cmd.Context(), args[0], &client.DeleteMessageParams{Reason: reason}))
+		})
 	return group("messages", "Look at single dead letters, and send or change them", list, get, chain,
 		s.retryOne(), dead, revive, remove, s.unmaskCommand(), s.sendCommand())
-}
-
-// topicOf tells the topic of a message, for the question in a production context.
-type topicOf func(ctx context.Context, c *client.Client, id string) (string, error)
-
-func storedTopic(ctx context.Context, c *client.Client, id string) (string, error) {
-	answer, err := c.GetMessage(ctx, id, nil)
-	if err != nil {
-		return "", err
-	}
-	return answer.Value.DlqTopic, nil
-}
-
-func archivedTopic(ctx context.Context, c *client.Client, id string) (string, error) {
-	answer, err := c.GetArchivedMessage(ctx, id, nil)
-	if err != nil {
-		return "", err
-	}
-	return answer.Value.DlqTopic, nil
-}
-
-// changeOne changes a message or a job, with a reason for the audit.
-type changeOne func(ctx context.Context, c *client.Client, id string, reason *string) ([]byte, error)
-
-// oneCommand makes a command that changes one message.
-func (s *session) oneCommand(use, short, example string, v view, change changeOne, topic topicOf) *cobra.Command {
-	var reason string
-	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: argumentsOf(use)}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := s.printer(v)
-		if err != nil {
-			return err
-		}
-		id := named(args)[0]
-		c, err := s.connectToChange(cmd, id, topic)
-		if err != nil {
-			return err
-		}
-		answer, err := change(cmd.Context(), c, id, given(reason))
-		if err != nil {
-			return s.doubt(err, "messages get "+id)
-		}
-		return p.one(cmd.Context(), answer)
-	}
-	return cmd
-}
-
-// connectToChange connects, and asks in a production context whether to change a message.
-func (s *session) connectToChange(cmd *cobra.Command, id string, topic topicOf) (*client.Client, error) {
-	c, t, err := s.connect()
-	if err != nil || !t.Production || s.flags.yes {
-		return c, err
-	}
-	name, err := topic(cmd.Context(), c, id)
-	if err != nil {
-		return nil, err
-	}
-	return c, s.confirmOne(cmd.Context(), fmt.Sprintf("%s: the message %s of %s.", cmd.CommandPath(), id, name), name, t)
-}
-
-// given is nil for an empty text.
-func given(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }
 
 var retryView = view{noun: "messages", sample: client.Retry{}, more: []any{client.MessageDetail{}}, columns: []column{
@@ -137,7 +58,7 @@ var retryView = view{noun: "messages", sample: client.Retry{}, more: []any{clien
 
 func (s *session) retryOne() *cobra.Command {
 	var request client.RetryRequest
-	var reason, target, key, value string
+	var target, key, value string
 	cmd := &cobra.Command{
 		Use: "retry ID", Short: "Send a message back to its original topic", Args: argumentsOf("retry ID"),
 		Long: `Sends a message back to its original topic and waits for the result. The retry is a workflow: it goes on when dlqctl ends.
@@ -148,24 +69,22 @@ Exit code 3: the retry has ended and the message was not delivered.`,
 		Example: `  dlqctl messages retry 01a214f0-d99b-85ca-9c4b-208d64cffa24
   dlqctl messages retry 01a214f0-d99b-85ca-9c4b-208d64cffa24 --value repaired.json --reason "the amount was missing"`,
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&reason, "reason", "", "why, for the audit")
+	flags, reason := cmd.Flags(), reasonFlag(cmd)
 	flags.StringVar(&target, "target-topic", "", "topic to send to instead of the original one")
 	flags.StringVar(&key, "key", "", "key to send instead of the stored one")
 	flags.StringVar(&value, "value", "", "file with the value to send instead of the stored one; - for the standard input")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := s.printer(retryView)
+		p, c, t, err := s.begin(retryView)
 		if err != nil {
 			return err
 		}
 		id := named(args)[0]
-		request.Reason, request.TargetTopic = given(reason), given(target)
+		request.Reason, request.TargetTopic = given(*reason), given(target)
 		if cmd.Flags().Changed("key") {
 			encoded := []byte(key)
 			request.KeyBase64 = &encoded
 		}
-		c, err := s.connectToChange(cmd, id, storedTopic)
-		if err != nil {
+		if err := s.confirmOne(cmd.Context(), c, t, storedMessage, id, cmd.CommandPath()); err != nil {
 			return err
 		}
 		if cmd.Flags().Changed("value") {

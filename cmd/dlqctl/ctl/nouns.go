@@ -19,9 +19,7 @@ var topicsView = view{noun: "topics", list: "topics", whole: true, id: "dlq_topi
 func (s *session) topicsCommand() *cobra.Command {
 	return group("topics", "See how many dead letters each topic has",
 		s.listCommand("list", "List the dead-letter topics and their counts", "  dlqctl topics list -o wide", topicsView,
-			func(ctx context.Context, c *client.Client, _ []string, options ...client.RequestOption) ([]byte, error) {
-				return body(c.ListTopics(ctx, nil, options...))
-			}, false),
+			listOf((*client.Client).ListTopics), false),
 	)
 }
 
@@ -33,18 +31,14 @@ var groupsView = view{noun: "groups", list: "groups", sample: client.Group{}, co
 
 func (s *session) groupsCommand() *cobra.Command {
 	list := s.listCommand("list", "List the causes, the newest first", "  dlqctl groups list --topic orders.dlq.v1 --sort pending", groupsView,
-		func(ctx context.Context, c *client.Client, _ []string, options ...client.RequestOption) ([]byte, error) {
-			return body(c.ListGroups(ctx, nil, options...))
-		}, false,
+		listOf((*client.Client).ListGroups), false,
 		option{"topic", "only the causes of this topic"}, option{"state", "state: open, held, fixed"},
 		option{"sort", "pending for the largest first, last_seen for the last to fail first"})
 	s.complete(list, "topic", completeTopics)
 	s.complete(list, "sort", fixed("first_seen", "last_seen", "pending"))
 	s.complete(list, "state", fixed("open", "held", "fixed"))
 	get := s.getCommand("get ID", "Show a group", "  dlqctl groups get 8f2cc0a3-5784-8865-a08b-a01afce8da16", groupsView.one(),
-		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
-			return body(c.GetGroup(ctx, args[0], nil, options...))
-		})
+		callOf((*client.Client).GetGroup))
 	get.ValidArgsFunction = s.firstArgument(completeGroups)
 	return group("groups", "See the causes of dead letters, and hold or fix them", list, get,
 		s.holdCommand(), s.openCommand(), s.noteCommand(), s.fixCommand())
@@ -57,9 +51,7 @@ var jobsView = view{noun: "jobs", list: "jobs", sample: client.RetryJob{}, more:
 
 func (s *session) jobsList() *cobra.Command {
 	list := s.listCommand("list", "List jobs of all kinds, the newest first", "  dlqctl jobs list --state RUNNING", jobsView,
-		func(ctx context.Context, c *client.Client, _ []string, options ...client.RequestOption) ([]byte, error) {
-			return body(c.ListJobs(ctx, nil, options...))
-		}, false,
+		listOf((*client.Client).ListJobs), false,
 		option{"kind", "kind: retry, revive, dead, delete, restore"}, option{"topic", "only jobs of this topic"}, option{"state", "state, such as RUNNING"},
 		option{"actor", "only jobs that this person started"}, option{"from", "started at this time or later"}, option{"to", "started before this time"})
 	s.complete(list, "topic", completeTopics)
@@ -88,9 +80,7 @@ var retriesView = view{noun: "retries", list: "retries", id: "operation_id", sam
 
 func (s *session) retriesCommand() *cobra.Command {
 	list := s.listCommand("list", "List the running and recent retries of single messages", "  dlqctl retries list --topic orders.dlq.v1", retriesView,
-		func(ctx context.Context, c *client.Client, _ []string, options ...client.RequestOption) ([]byte, error) {
-			return body(c.ListSingleRetries(ctx, nil, options...))
-		}, false,
+		listOf((*client.Client).ListSingleRetries), false,
 		option{"topic", "only retries of this topic"}, option{"actor", "only retries that this person started"},
 		option{"from", "started at this time or later"}, option{"to", "started before this time"})
 	s.complete(list, "topic", completeTopics)
@@ -103,9 +93,7 @@ var auditView = view{noun: "operations", list: "operations", sample: client.Oper
 
 func (s *session) auditCommand() *cobra.Command {
 	list := s.listCommand("list", "List the changes, the newest first", "  dlqctl audit list --topic orders.dlq.v1 --subject alice", auditView,
-		func(ctx context.Context, c *client.Client, _ []string, options ...client.RequestOption) ([]byte, error) {
-			return body(c.ListOperations(ctx, nil, options...))
-		}, false,
+		listOf((*client.Client).ListOperations), false,
 		option{"subject", "only changes by this person"}, option{"action", "only this action, such as dlq:job:create"},
 		option{"topic", "only changes in this topic"},
 		option{"target_id", "only changes of this message, group or job"}, option{"outcome", "only changes with this outcome"},
@@ -121,22 +109,16 @@ func (s *session) archiveCommand() *cobra.Command {
 		}, true, option{"sort", "created_at for the oldest first"}, option{"verified", "only messages with this verification"})
 	list.ValidArgsFunction = s.firstArgument(completeTopics)
 	get := s.getCommand("get ID", "Show an archived message", "  dlqctl archive get 01a214f0-d99b-85ca-9c4b-208d64cffa24", messageView,
-		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
-			return body(c.GetArchivedMessage(ctx, args[0], nil, options...))
-		})
-	restore := s.oneCommand("restore ID", "Restore an archived message", "  dlqctl archive restore 01a214f0-d99b-85ca-9c4b-208d64cffa24", markedView,
-		func(ctx context.Context, c *client.Client, id string, reason *string) ([]byte, error) {
-			return body(c.RestoreMessage(ctx, id, &client.ReasonRequest{Reason: reason}))
-		}, archivedTopic)
+		callOf((*client.Client).GetArchivedMessage))
+	restore := s.changeOne(archivedMessage, "restore ID", "Restore an archived message", "  dlqctl archive restore 01a214f0-d99b-85ca-9c4b-208d64cffa24",
+		markedView, withReason((*client.Client).RestoreMessage))
 	return group("archive", "Find archived messages and restore them", list, get, restore)
 }
 
 func (s *session) meCommand() *cobra.Command {
 	return s.getCommand("me", "Show who you are to the server, and what you may do", "  dlqctl me -o json",
 		view{noun: "me", id: "subject", sample: client.Me{}, columns: []column{{"SUBJECT", "subject"}, {"METHOD", "method"}}},
-		func(ctx context.Context, c *client.Client, _ []string, options ...client.RequestOption) ([]byte, error) {
-			return body(c.GetMe(ctx, nil, options...))
-		})
+		listOf((*client.Client).GetMe))
 }
 
 // readFile reads a file, or the standard input for "-".

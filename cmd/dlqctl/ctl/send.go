@@ -54,8 +54,11 @@ handed in: mend the file or wait, and continue with --skip.`,
 		if err != nil {
 			return err
 		}
-		if err := s.confirmOne(cmd.Context(), "The messages of "+file+" are stored as dead letters of "+args[0]+".", args[0], t); err != nil {
-			return err
+		if t.Production {
+			question := "The messages of " + file + " are stored as dead letters of " + args[0] + "."
+			if err := s.confirm(cmd.Context(), question, args[0], t); err != nil {
+				return err
+			}
 		}
 		out := bufio.NewWriter(s.out)
 		p.to(out)

@@ -2,10 +2,10 @@ package ctl
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,12 +93,7 @@ func (s *session) top(ctx context.Context, t *top) error {
 				return nil
 			}
 		}
-		width, height := 80, 24
-		if file, ok := s.Stdout.(*os.File); ok {
-			if columns, rows, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 && rows > 0 {
-				width, height = columns, rows
-			}
-		}
+		width, height := s.screen()
 		lines := t.lines(width)
 		for i := range lines {
 			lines[i] = runewidth.Truncate(oneLine(lines[i]), width, "…") + "\x1b[K"
@@ -124,8 +119,7 @@ func (t *top) look(ctx context.Context) {
 	}
 	t.said, t.at, t.groups, t.jobs = "", time.Now(), groups.Value.Groups, nil
 	for _, job := range jobs.Value.Jobs {
-		var now progress
-		if content, err := job.MarshalJSON(); err == nil && json.Unmarshal(content, &now) == nil {
+		if now, _, err := progressOf(job); err == nil {
 			t.jobs = append(t.jobs, now)
 		}
 	}
@@ -136,12 +130,7 @@ func (t *top) look(ctx context.Context) {
 
 // index is the place of the chosen job; -1 if there is none.
 func (t *top) index() int {
-	for i := range t.jobs {
-		if t.jobs[i].ID == t.selected {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(t.jobs, func(job progress) bool { return job.ID == t.selected })
 }
 
 // press acts on a key, and returns false for the end.
