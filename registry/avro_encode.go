@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/twmb/avro"
 )
@@ -297,40 +296,11 @@ func avroNumber(value any, logical string) (int64, bool) {
 		n, err := strconv.ParseInt(number.String(), 10, 64)
 		return n, ok && err == nil
 	}
-	unit, found := strings.CutPrefix(strings.TrimPrefix(logical, "local-"), "timestamp-")
-	layout := time.RFC3339Nano
-	switch {
-	case strings.HasPrefix(logical, "local-"):
-		layout = "2006-01-02T15:04:05.999999999"
-	case logical == "date":
-		layout, unit, found = time.DateOnly, "days", true
-	case !found:
-		unit, found = strings.CutPrefix(logical, "time-")
-		layout, text = time.RFC3339Nano, "1970-01-01T"+text+"Z"
-	}
-	at, err := time.Parse(layout, text)
-	if err != nil || !found {
+	t, isTime := avroTimes[logical]
+	if !isTime {
 		return 0, false
 	}
-	var n int64
-	var size time.Duration
-	switch unit {
-	case "days":
-		return at.Unix() / 86400, true
-	case "millis":
-		n, size = at.UnixMilli(), time.Millisecond
-	case "micros":
-		n, size = at.UnixMicro(), time.Microsecond
-	case "nanos":
-		n, size = at.UnixNano(), 1
-	default:
-		return 0, false
-	}
-	back := time.Unix(0, n).UTC()
-	if size > 1 {
-		back = time.UnixMicro(n * int64(size/time.Microsecond)).UTC()
-	}
-	return n, back.Equal(at) // nothing finer than the unit, and in the range of nanoseconds
+	return t.number(text)
 }
 
 func avroFloat(value any, bits int) (float64, bool) {

@@ -9,8 +9,6 @@ import (
 	"math"
 	"math/big"
 	"strconv"
-	"strings"
-	"time"
 )
 
 // maxJSON limits the JSON of an Avro value. Since each element adds to it, it also limits the
@@ -185,35 +183,13 @@ func (r *avroReader) index(length int) (int64, error) {
 
 // number writes an integer. Times beyond the year 9999 stay integers.
 func (r *avroReader) number(n int64, logical string) {
-	var at time.Time
-	layout := time.RFC3339Nano
-	switch logical {
-	case "date":
-		if n < math.MaxInt64/86400 && n > math.MinInt64/86400 {
-			at, layout = time.Unix(n*86400, 0), time.DateOnly
+	if t, isTime := avroTimes[logical]; isTime {
+		if at, ok := t.at(n); ok {
+			r.out = append(at.AppendFormat(append(r.out, '"'), t.layout), '"')
+			return
 		}
-	case "time-millis":
-		at, layout = time.UnixMilli(n), "15:04:05.000"
-	case "time-micros":
-		at, layout = time.UnixMicro(n), "15:04:05.000000"
-	case "timestamp-millis", "local-timestamp-millis":
-		at = time.UnixMilli(n)
-	case "timestamp-micros", "local-timestamp-micros":
-		at = time.UnixMicro(n)
-	case "timestamp-nanos", "local-timestamp-nanos":
-		at = time.Unix(0, n)
 	}
-	isTime := strings.HasPrefix(logical, "time-")
-	at = at.UTC()
-	switch {
-	case at.IsZero(), at.Year() < 1, at.Year() > 9999, isTime && (at.Year() != 1970 || at.YearDay() != 1):
-		r.out = strconv.AppendInt(r.out, n, 10)
-	default:
-		if strings.HasPrefix(logical, "local-") {
-			layout = "2006-01-02T15:04:05.999999999"
-		}
-		r.out = append(at.AppendFormat(append(r.out, '"'), layout), '"')
-	}
+	r.out = strconv.AppendInt(r.out, n, 10)
 }
 
 func (r *avroReader) float(f float64, bits int) {
@@ -259,15 +235,8 @@ func decimal(b []byte, scale int) string {
 	if scale <= 0 {
 		return n.String()
 	}
-	digits := n.Text(10)
-	sign := ""
-	if n.Sign() < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	if len(digits) <= scale {
-		digits = strings.Repeat("0", scale+1-len(digits)) + digits
-	}
-	return sign + digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
+	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale)), nil)
+	return new(big.Rat).SetFrac(n, unit).FloatString(scale)
 }
 
 // appendText writes a string as JSON.
