@@ -16,7 +16,6 @@ type chainParser struct {
 	*syntax
 	text    string
 	chain   []exception
-	base    int    // indentation of the first line
 	skip    int    // indentation of the suppressed exception that is skipped, else -1
 	message int    // start of the message that is read, else -1
 	cause   bool   // the next line is the head of a cause
@@ -27,7 +26,7 @@ type chainParser struct {
 
 // parse returns the exceptions, the innermost first.
 func (s *syntax) parse(text string) []exception {
-	p := chainParser{syntax: s, text: text, base: -1, skip: -1, message: -1, chain: make([]exception, 0, 4)}
+	p := chainParser{syntax: s, text: text, skip: -1, message: -1, chain: make([]exception, 0, 4)}
 	for at, line := range lines(text) {
 		if body, indent := trimIndent(line); body != "" {
 			p.line(strings.TrimSuffix(body, "\r"), at+indent, indent)
@@ -41,9 +40,6 @@ func (s *syntax) parse(text string) []exception {
 }
 
 func (p *chainParser) line(body string, at, indent int) {
-	if p.base < 0 {
-		p.base = indent
-	}
 	if p.skip >= 0 && (indent > p.skip || indent == p.skip && !strings.HasPrefix(body, "at ")) {
 		return
 	}
@@ -59,10 +55,10 @@ func (p *chainParser) line(body string, at, indent int) {
 	}
 	head, marked := cutMark(body)
 	switch {
-	case strings.HasPrefix(body, "Suppressed: ") && indent > p.base:
+	case strings.HasPrefix(body, "Suppressed: "):
 		p.endMessage(at)
 		p.skip = indent
-	case strings.HasPrefix(body, "... ") && indent > p.base:
+	case strings.HasPrefix(body, "... "):
 		p.endMessage(at)
 		p.elided = len(p.chain) > 1
 	case marked && head == "":

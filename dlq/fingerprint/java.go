@@ -27,9 +27,6 @@ func javaFrame(body string) (name string, own, ok bool) {
 		return "", false, false
 	}
 	name = stripModule(frame[:open])
-	if strings.IndexByte(name, '.') < 0 || strings.IndexByte(name, ' ') >= 0 {
-		return "", false, false
-	}
 	// A lambda's class calls the method that holds its code, which is the next frame.
 	own = libraryPrefix(name) == 0 && !strings.Contains(name, "$$Lambda") && !strings.Contains(name, "$$serializer") && !strings.Contains(name, "$Proxy")
 	if own || strings.Contains(name, "reflect.Generated") {

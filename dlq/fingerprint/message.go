@@ -210,9 +210,6 @@ func isText(c string, first bool) bool {
 
 // variable reads a part of the message that is data.
 func (s *scanner) variable() {
-	if s.depth == 0 {
-		s.part.chunks++
-	}
 	s.part.variable = s.part.variable || s.depth == 0
 	s.start, s.value = false, false
 	s.noun = noun{}

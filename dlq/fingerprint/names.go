@@ -195,9 +195,6 @@ is-empty is-mandatory is-a has-already failed-on Field-required field-required I
 
 // quotedText reads a quoted text: a variable, unless it is a name in the program.
 func (s *scanner) quotedText(text string, before int) {
-	if s.depth == 0 {
-		s.part.chunks++
-	}
 	if !s.quotedName(text, before) {
 		if len(text) <= maxName && s.host == "" {
 			if _, address, ok := strings.Cut(text, "://"); ok {

@@ -53,9 +53,6 @@ func (p *pythonParser) line(body string, start, at, depth int) {
 	inner, indent := trimIndent(body)
 	switch {
 	case isPythonFrame(inner):
-		if p.message >= 0 {
-			p.end(start)
-		}
 		p.e.depth = depth
 		p.frame(inner)
 	case inner == "", strings.HasSuffix(body, "Traceback (most recent call last):"), strings.HasPrefix(body, "-----"),
@@ -74,9 +71,6 @@ func (p *pythonParser) end(at int) {
 	}
 	if p.message >= 0 && p.message <= at {
 		p.e.message = strings.TrimSpace(p.text[p.message:at])
-		if p.e.depth > 0 {
-			p.e.message, _ = nextLine(p.e.message) // bars stand before the other lines
-		}
 	}
 	if len(p.chain) < maxExceptions {
 		p.chain = append(p.chain, p.e)

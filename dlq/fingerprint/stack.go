@@ -32,9 +32,6 @@ type format func(text string) []exception
 func readStack(stack, message string) trace {
 	text := unixLines(window(stack))
 	line, tail := splitMessage(message)
-	if tail == "" {
-		return parse(text)
-	}
 	cut := strings.ReplaceAll(text, tail, "")
 	t := parse(cut)
 	switch {
@@ -136,14 +133,7 @@ func window(stack string) string {
 		return stack
 	}
 	const half = maxStack/2 - 1
-	head, tail := stack[:half], stack[len(stack)-half:]
-	if i := strings.LastIndexByte(head, '\n'); i > 0 {
-		head = head[:i]
-	}
-	if i := strings.IndexByte(tail, '\n'); i >= 0 {
-		tail = tail[i+1:]
-	}
-	return head + "\n" + tail
+	return stack[:half] + "\n" + stack[len(stack)-half:]
 }
 
 // splitMessage returns the first line of a message, and the further lines, which are cut out
@@ -167,9 +157,6 @@ func detect(text string) format {
 		var line string
 		line, text = nextLine(text)
 		body, indent := trimIndent(line)
-		if len(body) < 5 {
-			continue
-		}
 		if f, _ := formatOfLine(body, indent); f != nil {
 			return f
 		}
