@@ -83,16 +83,12 @@ func (r *reader) value(i int, states []uint64, depth int) int {
 	for len(r.buffers) <= depth {
 		r.buffers = append(r.buffers, make([]uint64, len(r.targets)))
 	}
-	isObject := r.text[i] == '{'
-	i = skipSpace(r.text, i+1)
-	for index := 0; r.text[i] != '}' && r.text[i] != ']'; index++ {
-		name := ""
-		if isObject {
-			end := skipValue(r.text, i)
-			name = textOf(r.text[i:end])
-			i = skipSpace(r.text, skipSpace(r.text, end)+1) // behind the colon
-		} else {
-			name = strconv.Itoa(index)
+	index := -1
+	return eachMember(r.text, i, func(raw []byte, value int) int {
+		index++
+		name := strconv.Itoa(index)
+		if raw != nil {
+			name = textOf(raw)
 		}
 		below := r.buffers[depth]
 		for t, state := range states {
@@ -101,12 +97,8 @@ func (r *reader) value(i int, states []uint64, depth int) int {
 				below[t] = r.targets[t].step(state, func(own string) bool { return own == name })
 			}
 		}
-		i = skipSpace(r.text, r.value(i, below, depth+1))
-		if r.text[i] == ',' {
-			i = skipSpace(r.text, i+1)
-		}
-	}
-	return i + 1
+		return r.value(value, below, depth+1)
+	})
 }
 
 // addLeaves adds the texts and numbers of a hidden value to the quotes.
@@ -172,58 +164,42 @@ func (w *writer) value(i int) int {
 		}
 		return h.end
 	}
-	switch text[i] {
-	case '{':
-		return w.object(i)
-	case '[':
-		return w.list(i)
+	if text[i] == '{' || text[i] == '[' {
+		return w.members(i)
 	}
 	end := skipValue(text, i)
 	w.scalar(text[i:end])
 	return end
 }
 
-func (w *writer) object(i int) int {
+// members writes an object or a list, and returns its end.
+func (w *writer) members(i int) int {
 	text := w.document.text
-	w.out.WriteByte('{')
+	w.out.WriteByte(text[i])
 	isFirst := true
-	for i = skipSpace(text, i+1); text[i] != '}'; {
-		end, mark := skipValue(text, i), w.out.Len()
+	end := eachMember(text, i, func(name []byte, value int) int {
+		mark := w.out.Len()
 		if !isFirst {
 			w.out.WriteByte(',')
 		}
-		w.scalar(text[i:end])
-		w.out.WriteByte(':')
-		i = skipSpace(text, w.value(skipSpace(text, skipSpace(text, end)+1)))
-		if w.isRemoved {
+		if name != nil {
+			w.scalar(name)
+			w.out.WriteByte(':')
+		}
+		end := w.value(value)
+		switch {
+		case w.isRemoved && name != nil:
 			w.out.Truncate(mark)
-		} else {
-			isFirst = false
-		}
-		if text[i] == ',' {
-			i = skipSpace(text, i+1)
-		}
-	}
-	w.out.WriteByte('}')
-	w.isRemoved = false
-	return i + 1
-}
-
-func (w *writer) list(i int) int {
-	text := w.document.text
-	w.out.WriteByte('[')
-	for i = skipSpace(text, i+1); text[i] != ']'; {
-		if i = skipSpace(text, w.value(i)); w.isRemoved { // the others keep their indexes
+			return end
+		case w.isRemoved: // the others keep their indexes
 			w.out.WriteString("null")
 		}
-		if text[i] == ',' {
-			w.out.WriteByte(',')
-			i = skipSpace(text, i+1)
-		}
-	}
-	w.out.WriteByte(']')
+		isFirst = false
+		return end
+	})
+	w.out.WriteByte(text[end-1])
 	w.isRemoved = false
-	return i + 1
+	return end
 }
 
 // scalar writes a value that is not hidden, or a name.
@@ -286,6 +262,24 @@ func skipSpace(text []byte, i int) int {
 		i++
 	}
 	return i
+}
+
+// eachMember visits the members of the object or list at i, each with its name as it is written, nil in a list, and the
+// place of its value, whose end visit returns. It returns the end of the object or list.
+func eachMember(text []byte, i int, visit func(name []byte, value int) (end int)) int {
+	isObject := text[i] == '{'
+	for i = skipSpace(text, i+1); text[i] != '}' && text[i] != ']'; {
+		var name []byte
+		if isObject {
+			end := skipValue(text, i)
+			name = text[i:end]
+			i = skipSpace(text, skipSpace(text, end)+1) // behind the colon
+		}
+		if i = skipSpace(text, visit(name, i)); text[i] == ',' {
+			i = skipSpace(text, i+1)
+		}
+	}
+	return i + 1
 }
 
 // skipValue returns the end of the value or the name that begins at i.
