@@ -43,7 +43,7 @@ type Archiver struct {
 	log       *zap.Logger
 	published *prometheus.CounterVec
 	failed    *prometheus.CounterVec
-	labels    boundedLabel
+	labels    dlq.TopicLabels
 	walks     map[string]*walk // of each topic in the outbox
 	logged    hourly
 }
@@ -169,7 +169,7 @@ func (a *Archiver) publishTopic(ctx context.Context, topic, archive string, w *w
 // publish publishes messages, and returns which of them are done, and the error of each.
 func (a *Archiver) publish(ctx context.Context, topic, archive string, page []dlq.Exhausted) (done []bool, errs []error) {
 	done, errs = make([]bool, len(page)), a.publisher.archive(ctx, archive, page)
-	label := a.labels.of(topic)
+	label := a.labels.Of(topic)
 	for i, err := range errs {
 		done[i] = err == nil
 		switch {

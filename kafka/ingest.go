@@ -385,7 +385,7 @@ func (in *Ingest) count(batch []received, stored []dlq.ID) {
 		if batch[i].isMarker {
 			continue
 		}
-		topic := in.metrics.topics.of(a.DLQTopic)
+		topic := in.metrics.topics.Of(a.DLQTopic)
 		switch {
 		case !isNew[a.ID]:
 			in.metrics.duplicates.WithLabelValues(topic).Inc()

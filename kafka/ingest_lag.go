@@ -141,7 +141,7 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 			}
 			lag += max(end.Offset-max(stored, 0), 0)
 		}
-		in.metrics.lag.WithLabelValues(in.metrics.topics.of(topic)).Add(float64(lag))
+		in.metrics.lag.WithLabelValues(in.metrics.topics.Of(topic)).Add(float64(lag))
 		if lag > 0 {
 			behind = append(behind, topic)
 		}
@@ -193,7 +193,7 @@ func (in *Ingest) observeExpiring(
 					expiring += max(first.Offset-max(stored, start.Offset), 0)
 				}
 			}
-			in.metrics.expiring.WithLabelValues(in.metrics.topics.of(topic)).Add(float64(expiring))
+			in.metrics.expiring.WithLabelValues(in.metrics.topics.Of(topic)).Add(float64(expiring))
 		}
 	}
 	return nil

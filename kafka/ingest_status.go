@@ -157,7 +157,7 @@ func (g groupErrors) OnGroupManageError(err error) {
 }
 
 type ingestMetrics struct {
-	topics      boundedLabel
+	topics      dlq.TopicLabels
 	ingested    *prometheus.CounterVec
 	duplicates  *prometheus.CounterVec
 	cameBack    *prometheus.CounterVec

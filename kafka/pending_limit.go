@@ -79,7 +79,7 @@ func (in *Ingest) pauseTopics(paused map[string]bool) {
 	in.client.PauseFetchTopics(names...)
 	in.metrics.held.Reset()
 	for _, name := range names {
-		in.metrics.held.WithLabelValues(in.metrics.topics.of(name)).Set(1)
+		in.metrics.held.WithLabelValues(in.metrics.topics.Of(name)).Set(1)
 	}
 	if len(paused) == 0 {
 		in.status.setError(tooManyPending, nil)

@@ -212,7 +212,7 @@ func (in *Ingest) advanced(assignments []*assignment, advances []dlq.Advance) {
 		fields := []zap.Field{zap.String("topic", a.Topic), zap.Int32("partition", a.Number),
 			zap.Int64("from_offset", a.From.Next), zap.Int64("to_offset", a.To.Next)}
 		if a.Lost > 0 {
-			in.metrics.lost.WithLabelValues(in.metrics.topics.of(a.Topic)).Add(float64(a.Lost))
+			in.metrics.lost.WithLabelValues(in.metrics.topics.Of(a.Topic)).Add(float64(a.Lost))
 			in.status.addLost(a.Topic, a.Lost)
 			in.log.Error("Kafka has deleted records before they were ingested", append(fields, zap.Int64("lost", a.Lost))...)
 		}

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,7 +15,7 @@ import (
 type PublishMetrics struct {
 	duration prometheus.Histogram
 	total    *prometheus.CounterVec
-	topics   boundedLabel
+	topics   dlq.TopicLabels
 }
 
 // NewPublishMetrics registers them. A Publisher has its own; see Publisher.Metrics.
@@ -55,7 +54,7 @@ func (m *PublishMetrics) Count(target string, err error) {
 	default:
 		result = string(dlq.CategoryOf(err))
 	}
-	m.total.WithLabelValues(m.topics.of(target), result).Inc()
+	m.total.WithLabelValues(m.topics.Of(target), result).Inc()
 }
 
 // Observe adds the duration of a delivery. The trace of ctx, if it is sampled, becomes the
@@ -67,34 +66,4 @@ func (m *PublishMetrics) Observe(ctx context.Context, took time.Duration) {
 		return
 	}
 	m.duration.Observe(took.Seconds())
-}
-
-// A message's headers name its original topic, and any client that writes to a
-// dead-letter topic chooses them. Without this bound, such a client could fill the memory
-// of this process and of the metrics server.
-const (
-	maxTopicLabels  = 1000
-	otherTopicLabel = "other"
-)
-
-// boundedLabel gives the first maxTopicLabels topics a label of their own.
-type boundedLabel struct {
-	mu   sync.Mutex
-	seen map[string]struct{}
-}
-
-func (b *boundedLabel) of(topic string) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if _, ok := b.seen[topic]; ok {
-		return topic
-	}
-	if len(b.seen) >= maxTopicLabels {
-		return otherTopicLabel
-	}
-	if b.seen == nil {
-		b.seen = map[string]struct{}{}
-	}
-	b.seen[topic] = struct{}{}
-	return topic
 }

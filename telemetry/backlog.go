@@ -36,9 +36,9 @@ func exportBacklog(summaries []dlq.TopicSummary, counted time.Time, set gauge) {
 		oldest *time.Time
 	}
 	sums := map[string]sum{}
-	var topics boundedTopics
+	var topics dlq.TopicLabels
 	for i := range summaries {
-		topic := topics.label(summaries[i].DLQTopic)
+		topic := topics.Of(summaries[i].DLQTopic)
 		s := sums[topic]
 		if s.counts == nil {
 			s.counts = map[dlq.Status]int64{}

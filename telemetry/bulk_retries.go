@@ -46,13 +46,13 @@ func exportBulks(bulks []dlq.Job, _ time.Time, set gauge) {
 // fail the whole scrape. A topic is paused when any of its bulk retries is.
 func byTopic(bulks []dlq.Job) map[string]*dlq.Job {
 	topics := map[string]*dlq.Job{}
-	var labels boundedTopics
+	var labels dlq.TopicLabels
 	for i := range bulks {
 		b := &bulks[i]
 		if b.State.IsFinal() {
 			continue
 		}
-		topic := labels.label(b.Spec.Topic)
+		topic := labels.Of(b.Spec.Topic)
 		sum := topics[topic]
 		if sum == nil {
 			sum = &dlq.Job{State: dlq.JobRunning}

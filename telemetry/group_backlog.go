@@ -34,9 +34,9 @@ func exportGroups(backlogs []dlq.GroupBacklog, _ time.Time, set gauge) {
 	type place struct{ topic, state string }
 	sums := map[place]dlq.GroupBacklog{}
 	causes := map[cause]int64{}
-	var topics boundedTopics
+	var topics dlq.TopicLabels // the backlogs are sorted by topic, so each scrape gives the same labels
 	for _, b := range backlogs {
-		at := place{topics.label(b.DLQTopic), string(b.State)}
+		at := place{topics.Of(b.DLQTopic), string(b.State)}
 		sum := sums[at]
 		sum.Groups, sum.Pending = sum.Groups+b.Groups, sum.Pending+b.Pending
 		sum.OldestPending = earlier(sum.OldestPending, b.OldestPending)
@@ -67,7 +67,7 @@ const otherCause = "other"
 // not named.
 func addCauses(causes map[cause]int64, topic string, b *dlq.GroupBacklog) {
 	rest := b.Pending
-	if topic != otherTopicLabel {
+	if topic != dlq.OtherTopics {
 		for _, c := range b.Causes {
 			causes[cause{topic, string(b.State), c.Title}] += c.Pending
 			rest -= c.Pending
@@ -86,24 +86,4 @@ func earlier(a, b *time.Time) *time.Time {
 		return b
 	}
 	return a
-}
-
-// Topics beyond maxTopicLabels share the label otherTopicLabel in the metrics of a scrape.
-// They come sorted by name, so the same topics have a label of their own each time.
-const (
-	maxTopicLabels  = 1000
-	otherTopicLabel = "other"
-)
-
-type boundedTopics map[string]struct{}
-
-func (b *boundedTopics) label(topic string) string {
-	if *b == nil {
-		*b = boundedTopics{}
-	}
-	if _, known := (*b)[topic]; !known && len(*b) >= maxTopicLabels {
-		return otherTopicLabel
-	}
-	(*b)[topic] = struct{}{}
-	return topic
 }

@@ -34,9 +34,9 @@ func NewHeldDeadCollector(read func(context.Context) ([]dlq.TopicCount, error), 
 func newTopicCountCollector(desc *prometheus.Desc, what string, read func(context.Context) ([]dlq.TopicCount, error), logger *zap.Logger) prometheus.Collector {
 	export := func(counts []dlq.TopicCount, _ time.Time, set gauge) {
 		sums := map[string]int64{}
-		var topics boundedTopics
+		var topics dlq.TopicLabels
 		for _, c := range counts {
-			sums[topics.label(c.DLQTopic)] += c.Messages
+			sums[topics.Of(c.DLQTopic)] += c.Messages
 		}
 		for topic, messages := range sums {
 			set(desc, float64(messages), topic)
