@@ -28,20 +28,20 @@ func (p *Publisher) archive(ctx context.Context, topic string, page []dlq.Exhaus
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.MaxDuration())
 	defer cancel()
 	errs := make([]error, len(page))
-	var records []*kgo.Record
+	var sends []sending
 	var sent []int // their places in the page
 	for i := range page {
 		switch {
 		case page[i].Unreadable != nil:
 			errs[i] = &dlq.DeliveryError{Category: dlq.CategoryBadData, MessageOnly: true, Err: page[i].Unreadable}
 		case !page[i].Deleted:
-			records, sent = append(records, archivedRecord(&page[i], topic)), append(sent, i)
+			sends, sent = append(sends, sending{record: archivedRecord(&page[i], topic)}), append(sent, i)
 		}
 	}
-	d := newDispatch(p, records, dlq.OrderNone, nil)
+	d := newDispatch(p, sends, dlq.OrderNone, nil)
 	d.sendAll(ctx)
 	for n, i := range sent {
-		errs[i] = d.translate(topic, d.errs[n])
+		errs[i] = d.translate(topic, d.sends[n].err)
 	}
 	return errs
 }

@@ -90,13 +90,14 @@ func (u *unansweredRequests) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, reques
 // sendRefused sends messages one at a time, so that a key's messages stay in order. The end is at
 // the next refusal.
 func (d *dispatch) sendRefused(ctx context.Context) error {
-	for i := range d.errs {
-		if !isRefusedLogin(d.errs[i]) {
+	for i := range d.sends {
+		s := &d.sends[i]
+		if !isRefusedLogin(s.err) {
 			continue
 		}
-		d.errs[i], d.fetchErr = nil, nil
+		s.err, d.fetchErr = nil, nil
 		d.sendUnbatched(ctx, i)
-		if isRefusedLogin(d.errs[i]) {
+		if isRefusedLogin(s.err) {
 			break
 		}
 	}
@@ -105,8 +106,8 @@ func (d *dispatch) sendRefused(ctx context.Context) error {
 
 // refusedLogin is the error of the first message whose login was refused.
 func (d *dispatch) refusedLogin() error {
-	for _, err := range d.errs {
-		if isRefusedLogin(err) {
+	for i := range d.sends {
+		if err := d.sends[i].err; isRefusedLogin(err) {
 			return err
 		}
 	}

@@ -101,12 +101,11 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 	ctx, cancel := context.WithTimeout(ctx, p.MaxDuration())
 	defer cancel()
 
-	records := make([]*kgo.Record, len(envelopes))
+	sends := make([]sending, len(envelopes))
 	for i := range envelopes {
-		records[i] = outgoing(&envelopes[i], p.o.RepublishKey)
+		sends[i].record, sends[i].envelope = outgoing(&envelopes[i], p.o.RepublishKey), &envelopes[i]
 	}
-	d := newDispatch(p, records, order, closed)
-	d.envelopes = envelopes
+	d := newDispatch(p, sends, order, closed)
 	d.sendAll(ctx)
 	d.nameTopicIDs(ctx)
 	return d.finish()
@@ -115,16 +114,16 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 // send tries each message once, and again alone if another message may have failed its batch.
 // The result is the first refusal of the login.
 func (d *dispatch) send(ctx context.Context) error {
-	for from := 0; from < len(d.records); {
+	for from := 0; from < len(d.sends); {
 		to := d.sendBatched(ctx, from)
 		// A bad record fails its whole batch, also the records of other calls. An
 		// unbatched record gets its own result, and later records wait for it.
 		for i := from; i < to; i++ {
-			if d.batched[i] && d.errs[i] != nil && d.refusesBatch(d.errs[i]) {
+			if s := &d.sends[i]; s.batched && s.err != nil && s.refusesBatch() {
 				d.sendUnbatched(ctx, i)
 			}
 		}
-		if to < len(d.records) && d.isUnbatched(to) {
+		if to < len(d.sends) && d.sends[to].isUnbatched() {
 			d.sendUnbatched(ctx, to)
 			to++
 		}
@@ -137,61 +136,54 @@ func (d *dispatch) send(ctx context.Context) error {
 type dispatch struct {
 	publisher *Publisher
 	started   time.Time
-	records   []*kgo.Record
-	// envelopes are the messages of the records; nil for records of the archive.
-	envelopes []dlq.Envelope
-	routes    []route
-	errs      []error
-	// acknowledgements are nil until the record is acknowledged.
-	acknowledgements []*dlq.Acknowledgement
+	sends     []sending
 	// fetchErr is why records that messages point to cannot be read now.
 	fetchErr error
-	// batched tells which records were sent in shared batches.
-	batched []bool
 	// ordered tells whether the order of a key matters.
 	ordered bool
 	closed  targetSet
 }
 
-func newDispatch(p *Publisher, records []*kgo.Record, order dlq.Order, closed []dlq.Target) *dispatch {
-	d := &dispatch{
-		publisher: p,
-		started:   time.Now(),
-		records:   records,
-		routes:    make([]route, len(records)),
-		errs:      make([]error, len(records)),
-		batched:   make([]bool, len(records)),
-		ordered:   order != dlq.OrderNone,
-		closed:    newTargetSet(closed),
+// sending is a record on its way, and the result.
+type sending struct {
+	record   *kgo.Record
+	envelope *dlq.Envelope // of the record's message; nil for a record of the archive
+	route    route
+	batched  bool // it was sent in a shared batch
+	err      error
+	// acknowledgement is nil until the record is acknowledged.
+	acknowledgement *dlq.Acknowledgement
+}
 
-		acknowledgements: make([]*dlq.Acknowledgement, len(records)),
-	}
-	for i, r := range records {
-		d.routes[i] = route{closed: d.closed, anyPartition: r.Key == nil || p.o.RepublishKey == RepublishUUIDKey, partition: dlq.AnyPartition}
+func newDispatch(p *Publisher, sends []sending, order dlq.Order, closed []dlq.Target) *dispatch {
+	d := &dispatch{publisher: p, started: time.Now(), sends: sends, ordered: order != dlq.OrderNone, closed: newTargetSet(closed)}
+	for i := range sends {
+		anyPartition := sends[i].record.Key == nil || p.o.RepublishKey == RepublishUUIDKey
+		sends[i].route = route{closed: d.closed, anyPartition: anyPartition, partition: dlq.AnyPartition}
 	}
 	return d
 }
 
-// refusesBatch reports whether another record of the batch may be the cause of its error. A
+// refusesBatch reports whether another record of the batch may be the cause of the error. A
 // broker that fails on a record answers UNKNOWN_SERVER_ERROR for its batch; a message that is sent
 // back is then tried again later.
-func (d *dispatch) refusesBatch(err error) bool {
-	return categoryOf(err) == dlq.CategoryBadData || d.envelopes == nil && errors.Is(err, kerr.UnknownServerError)
+func (s *sending) refusesBatch() bool {
+	return categoryOf(s.err) == dlq.CategoryBadData || s.envelope == nil && errors.Is(s.err, kerr.UnknownServerError)
 }
 
 // pointer returns the origin of the record that a message only points to.
-func (d *dispatch) pointer(i int) (origin dlq.Origin, ok bool) {
-	if d.envelopes == nil {
+func (s *sending) pointer() (origin dlq.Origin, ok bool) {
+	if s.envelope == nil {
 		return dlq.Origin{}, false
 	}
-	return pointedBy(&d.envelopes[i])
+	return pointedBy(s.envelope)
 }
 
 // isUnbatched reports whether a record is sent alone: the record is too large for a batch, or
 // must be fetched first, which happens one at a time to bound the memory.
-func (d *dispatch) isUnbatched(i int) bool {
-	_, pointer := d.pointer(i)
-	return pointer || tooBigForBatch(d.records[i])
+func (s *sending) isUnbatched() bool {
+	_, pointer := s.pointer()
+	return pointer || tooBigForBatch(s.record)
 }
 
 // sendBatched sends records in batches, starting at an index, and returns the index
@@ -204,22 +196,22 @@ func (d *dispatch) sendBatched(ctx context.Context, from int) (to int) {
 		wait   sync.WaitGroup
 		failed atomic.Bool
 	)
-	for to = from; to < len(d.records) && !d.isUnbatched(to); to++ {
+	for to = from; to < len(d.sends) && !d.sends[to].isUnbatched(); to++ {
 		if d.ordered && failed.Load() {
 			break
 		}
-		i := to
-		if d.settleBlocked(i, from) {
+		if d.settleBlocked(to, from) {
 			continue
 		}
-		d.batched[i] = true
-		d.routes[i].begin(ctx, d.records[i])
+		s := &d.sends[to]
+		s.batched = true
+		s.route.begin(ctx, s.record)
 		wait.Add(1)
-		d.publisher.batched.Produce(ctx, d.records[i], func(r *kgo.Record, err error) {
-			d.settle(i, r, err)
+		d.publisher.batched.Produce(ctx, s.record, func(r *kgo.Record, err error) {
+			d.settle(s, r, err)
 			// A closed partition is no reason to stop: the partitioner refuses the later
 			// records of the key too.
-			if err != nil && !d.routes[i].refused {
+			if err != nil && !s.route.refused {
 				failed.Store(true)
 			}
 			wait.Done()
@@ -238,26 +230,27 @@ func (d *dispatch) sendUnbatched(ctx context.Context, i int) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.publisher.deliveryLimit())
 	defer cancel()
-	record := *d.records[i] // the library has changed the record that was refused
+	s := &d.sends[i]
+	record := *s.record // the library has changed the record that was refused
 	record.Timestamp = time.Time{}
-	if origin, pointer := d.pointer(i); pointer {
-		pointed, err := d.fetch(ctx, origin, &d.envelopes[i])
+	if origin, pointer := s.pointer(); pointer {
+		pointed, err := d.fetch(ctx, origin, s.envelope)
 		if err != nil {
-			d.errs[i] = err
+			s.err = err
 			return
 		}
-		record = *outgoingPointed(&d.envelopes[i], &pointed, d.publisher.o.RepublishKey)
-		d.routes[i].anyPartition = pointed.Key == nil || d.publisher.o.RepublishKey == RepublishUUIDKey
+		record = *outgoingPointed(s.envelope, &pointed, d.publisher.o.RepublishKey)
+		s.route.anyPartition = pointed.Key == nil || d.publisher.o.RepublishKey == RepublishUUIDKey
 	}
-	topic := d.records[i].Topic
+	topic := s.record.Topic
 	if err := d.publisher.unbatchedTopics.lock(ctx, topic); err != nil {
-		d.errs[i] = err
+		s.err = err
 		return
 	}
 	defer d.publisher.unbatchedTopics.unlock(topic)
-	d.routes[i].begin(ctx, &record)
-	d.batched[i] = false
-	d.settle(i, &record, d.publisher.unbatched.ProduceSync(ctx, &record).FirstErr())
+	s.route.begin(ctx, &record)
+	s.batched = false
+	d.settle(s, &record, d.publisher.unbatched.ProduceSync(ctx, &record).FirstErr())
 	d.forgetRecreated(d.publisher.unbatched, i, i+1)
 }
 
@@ -286,14 +279,14 @@ func (e *sourceError) Error() string { return e.err.Error() }
 
 func (e *sourceError) Unwrap() error { return e.err }
 
-func (d *dispatch) settle(i int, r *kgo.Record, err error) {
-	if route := &d.routes[i]; route.refused {
-		err = targetClosedError(route.target(d.records[i].Topic))
+func (d *dispatch) settle(s *sending, r *kgo.Record, err error) {
+	if s.route.refused {
+		err = targetClosedError(s.route.target(s.record.Topic))
 	}
-	d.errs[i] = err
+	s.err = err
 	if err == nil {
-		d.acknowledgements[i] = acknowledgementOf(r)
-		if d.envelopes != nil {
+		s.acknowledgement = acknowledgementOf(r)
+		if s.envelope != nil {
 			d.publisher.metrics.Observe(r.Context, time.Since(d.started))
 		}
 	}
@@ -311,22 +304,22 @@ func acknowledgementOf(r *kgo.Record) *dlq.Acknowledgement {
 // earlier message of its topic and key has failed. Only the first settled messages count,
 // whose results are known. The result tells whether the message was failed.
 func (d *dispatch) settleBlocked(i, settled int) bool {
-	r := d.records[i]
+	s, r := &d.sends[i], d.sends[i].record
 	if d.closed.has(r.Topic, dlq.AnyPartition) {
-		d.errs[i] = targetClosedError(dlq.Target{Topic: r.Topic, Partition: dlq.AnyPartition})
+		s.err = targetClosedError(dlq.Target{Topic: r.Topic, Partition: dlq.AnyPartition})
 		return true
 	}
 	if !d.ordered || r.Key == nil { // without a key there is no order
 		return false
 	}
-	for j, earlier := range d.records[:settled] {
-		if d.errs[j] == nil || earlier.Topic != r.Topic || string(earlier.Key) != string(r.Key) {
+	for j := range d.sends[:settled] {
+		earlier := &d.sends[j]
+		if earlier.err == nil || earlier.record.Topic != r.Topic || string(earlier.record.Key) != string(r.Key) {
 			continue
 		}
-		d.routes[i] = d.routes[j] // the same key has the same partition
-		d.errs[i] = d.errs[j]
-		if !errors.Is(d.errs[j], dlq.ErrTargetClosed) {
-			d.errs[i] = &dlq.BlockedError{Cause: d.errs[j]}
+		s.route, s.err = earlier.route, earlier.err // the same key has the same partition
+		if !errors.Is(earlier.err, dlq.ErrTargetClosed) {
+			s.err = &dlq.BlockedError{Cause: earlier.err}
 		}
 		return true
 	}
@@ -338,8 +331,8 @@ func (d *dispatch) settleBlocked(i, settled int) bool {
 // for a topic with a new id, where the broker knows no sequence number of this producer.
 func (d *dispatch) forgetRecreated(client *kgo.Client, from, to int) {
 	recreated := map[string]bool{}
-	for i := from; i < to; i++ {
-		if topic := d.records[i].Topic; errors.Is(d.errs[i], kerr.UnknownTopicID) && !recreated[topic] {
+	for _, s := range d.sends[from:to] {
+		if topic := s.record.Topic; errors.Is(s.err, kerr.UnknownTopicID) && !recreated[topic] {
 			recreated[topic] = true
 			d.publisher.log.Warn("a topic was deleted and re-created; using the new one", zap.String("topic", topic))
 			go client.PurgeTopicsFromProducing(topic) // waits for a metadata request, which may take long
@@ -349,12 +342,13 @@ func (d *dispatch) forgetRecreated(client *kgo.Client, from, to int) {
 
 // finish translates the library's errors to the errors of package dlq, and counts the results.
 func (d *dispatch) finish() []dlq.Delivery {
-	deliveries := make([]dlq.Delivery, len(d.records))
-	for i, err := range d.errs {
-		topic, route := d.records[i].Topic, &d.routes[i]
-		err = d.translate(topic, err)
+	deliveries := make([]dlq.Delivery, len(d.sends))
+	for i := range d.sends {
+		s := &d.sends[i]
+		topic := s.record.Topic
+		err := d.translate(topic, s.err)
 		d.publisher.metrics.Count(topic, err)
-		deliveries[i] = dlq.Delivery{Target: route.target(topic), Partitions: route.partitions, Acknowledgement: d.acknowledgements[i], Err: err}
+		deliveries[i] = dlq.Delivery{Target: s.route.target(topic), Partitions: s.route.partitions, Acknowledgement: s.acknowledgement, Err: err}
 	}
 	return deliveries
 }

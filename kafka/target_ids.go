@@ -20,18 +20,19 @@ const (
 // no message waits for the answer while Kafka is away.
 func (d *dispatch) nameTopicIDs(ctx context.Context) {
 	acknowledged := map[string]bool{}
-	for i, r := range d.records {
-		if d.acknowledgements[i] != nil {
-			acknowledged[r.Topic] = true
+	for i := range d.sends {
+		if s := &d.sends[i]; s.acknowledgement != nil {
+			acknowledged[s.record.Topic] = true
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, targetIDTimeout)
 	defer cancel()
 	topics := slices.Collect(maps.Keys(acknowledged))
 	described, _ := describeTopics(ctx, d.publisher.batched, topics, targetIDAge) // without an answer they stay unknown
-	for i, r := range d.records {
-		if topic, found := described[r.Topic]; found && topic.ErrorCode == 0 && d.acknowledgements[i] != nil {
-			d.acknowledgements[i].TopicID = topicIDOr(topic.TopicID, r.Topic)
+	for i := range d.sends {
+		s := &d.sends[i]
+		if topic, found := described[s.record.Topic]; found && topic.ErrorCode == 0 && s.acknowledgement != nil {
+			s.acknowledgement.TopicID = topicIDOr(topic.TopicID, s.record.Topic)
 		}
 	}
 }
