@@ -1,8 +1,8 @@
 package config
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -74,10 +74,9 @@ func (m *Masking) validate(s section) {
 
 // WithoutSecret are the rules for a program that only asks which topics have some; nil without rules.
 func (m *Masking) WithoutSecret() (*dlq.Masking, error) {
-	rules := make([]dlq.MaskRule, 0, len(m.Rules))
-	for _, rule := range m.Rules {
-		rule.As = "mask"
-		rules = append(rules, rule.domain())
+	rules := m.rules()
+	for i := range rules {
+		rules[i].As = "mask"
 	}
 	return dlq.NewMasking(rules, nil)
 }
@@ -89,17 +88,16 @@ func (m *Masking) Compiled() (*dlq.Masking, error) {
 		return nil, err
 	}
 	if m.SecretFile != "" && len(secret) < minMaskingSecret {
-		return nil, errors.New("masking.secret_file: " + fmt.Sprintf("must have at least %d bytes", minMaskingSecret))
+		return nil, fmt.Errorf("masking.secret_file: must have at least %d bytes", minMaskingSecret)
 	}
-	names := make([]string, 0, len(m.Rules))
-	for name := range m.Rules {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	rules := make([]dlq.MaskRule, len(names))
-	for i, name := range names {
+	return dlq.NewMasking(m.rules(), []byte(secret))
+}
+
+// rules are in the order of their names.
+func (m *Masking) rules() (rules []dlq.MaskRule) {
+	for _, name := range slices.Sorted(maps.Keys(m.Rules)) {
 		rule := m.Rules[name]
-		rules[i] = rule.domain()
+		rules = append(rules, rule.domain())
 	}
-	return dlq.NewMasking(rules, []byte(secret))
+	return rules
 }

@@ -113,8 +113,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	case <-time.After(cfg.Server.DrainDelay.Std()):
 	case <-served:
 	}
-	stop := shutdown{p.log}
-	stop.step("requests", cfg.Server.ShutdownTimeout.Std()+time.Second, func() {
+	stopWithin(p.log, "requests", cfg.Server.ShutdownTimeout.Std()+time.Second, func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout.Std())
 		defer cancel()
 		if err := server.Shutdown(limited); err != nil {

@@ -24,13 +24,11 @@ func (p *parts) access(ctx context.Context, checks map[string]telemetry.Check) (
 	}
 	var authenticators []auth.Authenticator
 	if cfg.Has("token") {
-		tokens, err := auth.NewTokens(cfg.TokensFile, p.log)
+		tokens, err := p.tokens("auth.tokens_file", cfg.TokensFile, checks)
 		if err != nil {
-			return nil, fmt.Errorf("auth.tokens_file: %w", err)
+			return nil, err
 		}
-		p.registry.MustRegister(tokens.Expiry())
 		authenticators = append(authenticators, tokens)
-		checks["tokens"] = tokens.Check
 	}
 	if cfg.Has("oidc") {
 		if _, err := cfg.OIDC.TLS(); err != nil {
@@ -55,6 +53,17 @@ func (p *parts) access(ctx context.Context, checks map[string]telemetry.Check) (
 	return auth.First(p.registry, authenticators...), nil
 }
 
+// tokens opens the file that a key of the configuration names, with its metric and its readiness check.
+func (p *parts) tokens(key, file string, checks map[string]telemetry.Check) (*auth.Tokens, error) {
+	tokens, err := auth.NewTokens(file, p.log)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	p.registry.MustRegister(tokens.Expiry())
+	checks["tokens"] = tokens.Check
+	return tokens, nil
+}
+
 // metricsHandler serves the metrics of a worker, to whoever has a token for them if there is a file
 // of tokens. The readiness check of that file is added.
 func (p *parts) metricsHandler(checks map[string]telemetry.Check) (http.Handler, error) {
@@ -62,12 +71,10 @@ func (p *parts) metricsHandler(checks map[string]telemetry.Check) (http.Handler,
 	if p.cfg.Worker.TokensFile == "" {
 		return metrics, nil
 	}
-	tokens, err := auth.NewTokens(p.cfg.Worker.TokensFile, p.log)
+	tokens, err := p.tokens("worker.tokens_file", p.cfg.Worker.TokensFile, checks)
 	if err != nil {
-		return nil, fmt.Errorf("worker.tokens_file: %w", err)
+		return nil, err
 	}
-	p.registry.MustRegister(tokens.Expiry())
-	checks["tokens"] = tokens.Check
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		if !strings.EqualFold(scheme, "Bearer") {

@@ -31,13 +31,8 @@ func waitFor(ctx context.Context, log *zap.Logger, dependency string, try func(c
 	}
 }
 
-// shutdown runs the steps of a stop in turn. Each has its own time limit,
-// so that a part that hangs does not delay the later ones.
-type shutdown struct {
-	log *zap.Logger
-}
-
-func (s shutdown) step(name string, limit time.Duration, stop func()) {
+// stopWithin stops a part. The time limit keeps a part that hangs from delaying the later ones.
+func stopWithin(log *zap.Logger, name string, limit time.Duration, stop func()) {
 	started, done := time.Now(), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -45,8 +40,8 @@ func (s shutdown) step(name string, limit time.Duration, stop func()) {
 	}()
 	select {
 	case <-done:
-		s.log.Info("stopped: "+name, zap.Duration("after", time.Since(started)))
+		log.Info("stopped: "+name, zap.Duration("after", time.Since(started)))
 	case <-time.After(limit):
-		s.log.Error("did not stop in time: "+name, zap.Duration("limit", limit))
+		log.Error("did not stop in time: "+name, zap.Duration("limit", limit))
 	}
 }

@@ -62,34 +62,33 @@ func Command(name string, about About, service Service, health func(*config.Conf
 		if run := about.Commands[command]; run != nil {
 			return run(ctx, flags.Args()[1:], load, out)
 		}
-		if flags.NArg() > 1 {
+		services := map[string]Service{
+			"": withFiles(service), "config": printConfig,
+			"healthcheck": func(ctx context.Context, cfg *config.Config, _ io.Writer) error { return health(cfg).Check(ctx) },
+		}
+		for name, once := range about.Services {
+			services[name] = withFiles(once)
+		}
+		text, isText := map[string]string{"help": about.help(name), "version": Version + "\n"}[command]
+		switch {
+		case !isText && services[command] == nil:
+			return &UsageError{Command: name, Problem: fmt.Sprintf("unknown command %q", command)}
+		case flags.NArg() > 1:
 			return &UsageError{Command: name, Problem: fmt.Sprintf("%s takes no arguments, not %q", command, flags.Arg(1))}
-		}
-		// Before the configuration is read, since help must work without a valid configuration.
-		if once := about.Services[command]; once != nil {
-			service = once
-		}
-		switch command {
-		case "", "healthcheck", "config":
-		case "help":
-			return write(out, about.help(name))
-		case "version":
-			return write(out, Version+"\n")
-		default:
-			if about.Services[command] == nil {
-				return &UsageError{Command: name, Problem: fmt.Sprintf("unknown command %q", command)}
-			}
+		case isText: // without the configuration, since help must work without a valid one
+			return write(out, text)
 		}
 		cfg, err := load()
 		if err != nil {
 			return err
 		}
-		switch command {
-		case "healthcheck":
-			return health(cfg).Check(ctx)
-		case "config":
-			return printConfig(cfg, out)
-		}
+		return services[command](ctx, cfg, out)
+	}
+}
+
+// withFiles runs a service once the files of the configuration can be read.
+func withFiles(service Service) Service {
+	return func(ctx context.Context, cfg *config.Config, out io.Writer) error {
 		if err := cfg.CheckFiles(); err != nil {
 			return err
 		}
@@ -98,7 +97,7 @@ func Command(name string, about About, service Service, health func(*config.Conf
 }
 
 // printConfig prints the configuration that results from defaults, file and environment.
-func printConfig(cfg *config.Config, out io.Writer) error {
+func printConfig(_ context.Context, cfg *config.Config, out io.Writer) error {
 	encoder := yaml.NewEncoder(out)
 	encoder.SetIndent(2)
 	return errors.Join(encoder.Encode(cfg.Redacted()), encoder.Close())

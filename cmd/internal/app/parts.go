@@ -288,15 +288,14 @@ func (p *parts) kafkaOptions() (options kafka.Options, ok bool) {
 
 // close closes the connections of assemble.
 func (p *parts) close() {
-	stop := shutdown{p.log}
 	if p.temporal != nil {
-		stop.step("temporal client", 5*time.Second, p.temporal.Close)
+		stopWithin(p.log, "temporal client", 5*time.Second, p.temporal.Close)
 	}
 	if p.stopMetrics != nil {
 		_ = p.stopMetrics(context.Background()) // metrics are scraped, so there is nothing to flush
 	}
 	if p.tracing != nil {
-		stop.step("tracing", 2*time.Second, func() {
+		stopWithin(p.log, "tracing", 2*time.Second, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 1500*time.Millisecond) // a collector may hang
 			defer cancel()
 			if err := p.tracing.Shutdown(ctx); err != nil {
@@ -305,7 +304,7 @@ func (p *parts) close() {
 		})
 	}
 	if p.pool != nil {
-		stop.step("database pool", 10*time.Second, p.pool.Close)
+		stopWithin(p.log, "database pool", 10*time.Second, p.pool.Close)
 	}
 	_ = p.log.Sync()
 }

@@ -56,7 +56,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	}
 	p.log.Info("serving metrics", zap.String("address", server.Address()))
 	err = engine.run(ctx)
-	shutdown{p.log}.step("metrics server", metricsStop, func() {
+	stopWithin(p.log, "metrics server", metricsStop, func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), metricsStop)
 		defer cancel()
 		_ = server.Stop(limited)
@@ -258,7 +258,7 @@ func (e *engine) run(ctx context.Context) error {
 	}
 	err := group.Wait()
 	if e.publisher != nil {
-		shutdown{e.log}.step("producer", e.publisher.MaxDuration(), e.publisher.Close)
+		stopWithin(e.log, "producer", e.publisher.MaxDuration(), e.publisher.Close)
 	}
 	if e.endpoints != nil {
 		e.endpoints.Close()
@@ -286,7 +286,7 @@ func (e *engine) runWorkflows(ctx context.Context) error {
 		e.sweeper.Run(ctx)
 	}
 	<-ctx.Done()
-	shutdown{e.log}.step("temporal worker", limit+limit/4, running.Stop)
+	stopWithin(e.log, "temporal worker", limit+limit/4, running.Stop)
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return fmt.Errorf("temporal worker: %w", cause)
 	}
