@@ -58,7 +58,7 @@ If the API goes away in the middle, dlqctl continues where it stopped. After Ctr
 			return err
 		}
 		buffered := bufio.NewWriterSize(s.out, 64<<10)
-		p.to(buffered)
+		p.out = buffered
 		c, _, err := s.connect()
 		if err != nil {
 			return err

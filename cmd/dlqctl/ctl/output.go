@@ -70,7 +70,7 @@ type printer struct {
 	// console is the page of the record, which the sheet of a record shows.
 	console string
 	widths  []int
-	csv     *csv.Writer
+	csv     *csv.Writer // of the first record on
 	records int
 }
 
@@ -112,18 +112,7 @@ func (s *session) printer(v view) (*printer, error) {
 			p.columns = append(p.columns, column{field, field})
 		}
 	}
-	if p.format == formatCSV {
-		p.csv = csv.NewWriter(p.out)
-	}
 	return p, nil
-}
-
-// to sets where the printer writes.
-func (p *printer) to(out io.Writer) {
-	p.out = out
-	if p.csv != nil {
-		p.csv = csv.NewWriter(out)
-	}
 }
 
 // page writes one answer: a page of a list, or one record.
@@ -239,8 +228,9 @@ func isFormula(text string) bool {
 	return begin != "" && strings.ContainsRune(formulas, first) || text != "" && strings.ContainsRune("\t\r\n", rune(text[0]))
 }
 
-// titles writes the first line of CSV.
+// titles begins CSV with its first line.
 func (p *printer) titles() error {
+	p.csv = csv.NewWriter(p.out)
 	titles := make([]string, len(p.columns))
 	for i, column := range p.columns {
 		titles[i] = column.path
@@ -314,7 +304,7 @@ func (p *printer) one(ctx context.Context, answer []byte) error {
 
 // end writes the rest.
 func (p *printer) end() error {
-	if p.csv == nil {
+	if p.format != formatCSV {
 		return nil
 	}
 	if p.records == 0 { // programs want the names of the columns of an empty list too

@@ -61,7 +61,7 @@ handed in: mend the file or wait, and continue with --skip.`,
 			}
 		}
 		out := bufio.NewWriter(s.out)
-		p.to(out)
+		p.out = out
 		sent, err := handIn(cmd.Context(), c, args[0], &letters{decoder: json.NewDecoder(from)}, skip, p)
 		if err != nil && sent > 0 {
 			err = fmt.Errorf("%s were handed in, continue with --skip %d: %w", messages(sent), sent, err)
