@@ -52,6 +52,12 @@ type fileGrant struct {
 	Topics yaml.Node `yaml:"topics"`
 }
 
+// UnmarshalYAML refuses unknown keys, which Node.Decode does not.
+func (g *fileGrant) UnmarshalYAML(node *yaml.Node) error {
+	type plain fileGrant
+	return decodeStrictly(node, (*plain)(g), "role", "topics")
+}
+
 func readTokensFile(path string) ([]byte, error) {
 	// Opening a pipe would wait for a writer.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
@@ -114,7 +120,7 @@ func unlike(token staticToken, others []staticToken) error {
 
 func parseEntry(node *yaml.Node) (token staticToken, err error) {
 	var entry fileEntry
-	if err := decodeStrictly(node, &entry); err != nil {
+	if err := decodeStrictly(node, &entry, "name", "hash", "role", "topics", "grants", "expires"); err != nil {
 		return token, err
 	}
 	token.name = entry.Name
@@ -176,29 +182,8 @@ func topicsOf(node *yaml.Node) (topics []string, err error) {
 	return topics, nil
 }
 
-// decodeStrictly refuses unknown keys, which Node.Decode cannot do.
-func decodeStrictly(node *yaml.Node, target *fileEntry) error {
-	if err := checkKeys(node, "name", "hash", "role", "topics", "grants", "expires"); err != nil {
-		return err
-	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value != "grants" {
-			continue
-		}
-		grants := node.Content[i+1]
-		if grants.Kind != yaml.SequenceNode { // an alias would hide its keys from checkKeys
-			return fmt.Errorf("line %d: grants must be a list", grants.Line)
-		}
-		for _, grant := range grants.Content {
-			if err := checkKeys(grant, "role", "topics"); err != nil {
-				return err
-			}
-		}
-	}
-	return node.Decode(target)
-}
-
-func checkKeys(node *yaml.Node, known ...string) error {
+// decodeStrictly refuses keys that are not known. An alias would hide its keys.
+func decodeStrictly(node *yaml.Node, target any, known ...string) error {
 	if node.Kind != yaml.MappingNode {
 		return errors.New("must be a section of keys and values")
 	}
@@ -207,7 +192,7 @@ func checkKeys(node *yaml.Node, known ...string) error {
 			return fmt.Errorf("line %d: unknown key %q", key.Line, key.Value)
 		}
 	}
-	return nil
+	return node.Decode(target)
 }
 
 // checkName refuses names that would be unclear in logs and in the audit.
