@@ -14,7 +14,7 @@ import (
 func TestLatestReadingIsKeptWhileTheStoreIsUnavailable(t *testing.T) {
 	t.Parallel()
 	reads := 0
-	l := &latest[int]{what: "a number", logger: zap.NewNop(), read: func(context.Context) (int, error) {
+	l := &collector[int]{what: "a number", logger: zap.NewNop(), read: func(context.Context) (int, error) {
 		if reads++; reads == 2 {
 			return 0, errors.New("connection refused")
 		}
@@ -33,7 +33,7 @@ func TestLatestReadingIsKeptWhileTheStoreIsUnavailable(t *testing.T) {
 func TestLatestReadingIsMadeByOneAtATime(t *testing.T) {
 	t.Parallel()
 	started, release := make(chan struct{}, 2), make(chan struct{})
-	l := &latest[int]{what: "a number", interval: time.Hour, logger: zap.NewNop(), read: func(context.Context) (int, error) {
+	l := &collector[int]{what: "a number", interval: time.Hour, logger: zap.NewNop(), read: func(context.Context) (int, error) {
 		started <- struct{}{}
 		<-release
 		return 1, nil
