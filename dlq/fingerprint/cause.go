@@ -69,19 +69,16 @@ var (
 // servicePort returns the port of a known service in "10.1.2.3:6379". What is there besides, a
 // name or an address, differs.
 func servicePort(message string) string {
-	for pos := 0; ; {
-		i := strings.IndexByte(message[pos:], ':')
-		if i < 0 {
+	for {
+		host, rest, found := strings.Cut(message, ":")
+		if !found {
 			return ""
 		}
-		pos += i + 1
-		end := pos
-		for end < len(message) && isDigit(message[end]) {
-			end++
-		}
-		if port := message[pos:end]; pos > 1 && message[pos-2] > ' ' && servicePorts.has(port) {
+		port := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+		if host != "" && host[len(host)-1] > ' ' && servicePorts.has(port) {
 			return port
 		}
+		message = rest
 	}
 }
 

@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"slices"
 	"strings"
@@ -76,7 +77,7 @@ func (fp *Fingerprint) setCause(f *Failure) {
 	class, message := causeOf(f, &t)
 	r := read(message)
 	c := cause{reading: &r, trace: &t, class: class, outage: outageOf(class, &r, message)}
-	fp.Class, fp.Frame = storable(c.class, maxName), storable(firstOf(t.own, t.first), maxName)
+	fp.Class, fp.Frame = storable(c.class, maxName), storable(cmp.Or(t.own, t.first), maxName)
 	if c.outage == unavailable {
 		c.port = servicePort(prefix(message, maxRead))
 		if databasePorts.has(c.port) || slices.ContainsFunc(t.outer, isDatabaseAway) {
@@ -115,10 +116,10 @@ func causeOf(f *Failure, t *trace) (class, message string) {
 		message = ""
 	}
 	nestedClass, message := unwrap(message)
-	header := firstOf(f.CauseClass, nestedClass, f.ErrorClass)
+	header := cmp.Or(f.CauseClass, nestedClass, f.ErrorClass)
 	switch {
 	case t.class == "":
-		return header, firstOf(t.message, message)
+		return header, cmp.Or(t.message, message)
 	case t.causes == 1 && f.CauseClass != "" && f.CauseClass != t.class && t.class == f.ErrorClass:
 		// The headers know a cause that the stack trace does not print: it was cut off.
 		return f.CauseClass, message

@@ -63,14 +63,11 @@ func isJavaLocation(location string) bool {
 
 // cutLine removes the line number of "Orders.java:31".
 func cutLine(location string) (file string, ok bool) {
-	i := len(location)
-	for i > 0 && isDigit(location[i-1]) {
-		i--
-	}
-	if i == len(location) || i < 2 || location[i-1] != ':' {
+	file = strings.TrimRight(location, "0123456789")
+	if file == location || len(file) < 2 || file[len(file)-1] != ':' {
 		return location, false
 	}
-	return location[:i-1], true
+	return file[:len(file)-1], true
 }
 
 func splitLast(s string, sep byte) (before, after string) {

@@ -1,6 +1,9 @@
 package fingerprint
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // trace is what a stack trace says about a failure.
 type trace struct {
@@ -61,15 +64,15 @@ func summarize(chain []exception) trace {
 		chain = chain[1:] // how asyncio implements a timeout
 	}
 	if len(chain) > 1 && containsAny(chain[1].class, "Json") {
-		chain[1].own, chain[1].helper = firstOf(chain[0].own, chain[1].own), firstOf(chain[0].helper, chain[1].helper)
+		chain[1].own, chain[1].helper = cmp.Or(chain[0].own, chain[1].own), cmp.Or(chain[0].helper, chain[1].helper)
 		chain = chain[1:] // it names the field
 	}
 	t := trace{class: chain[0].class, message: chain[0].message, outer: chain[1:], causes: causes}
 	for i := range chain {
 		e := &chain[i]
-		t.first = firstOf(t.first, e.first)
+		t.first = cmp.Or(t.first, e.first)
 		if t.own == "" {
-			t.helper = firstOf(t.helper, e.helper)
+			t.helper = cmp.Or(t.helper, e.helper)
 			t.own = e.own
 		}
 	}
@@ -78,7 +81,7 @@ func summarize(chain []exception) trace {
 
 // add keeps a frame if it is one of those that matter.
 func (e *exception) add(frame string, own bool) {
-	e.first = firstOf(e.first, frame)
+	e.first = cmp.Or(e.first, frame)
 	switch {
 	case own && e.own != "" && e.isRecursion(): // which may overflow in any of its methods
 		e.own = min(e.own, frame)

@@ -31,30 +31,13 @@ func prefix(s string, limit int) string {
 	return s[:limit]
 }
 
-func firstOf(texts ...string) string {
-	for _, s := range texts {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
-}
-
 func firstLine(s string) string {
-	s = strings.TrimSpace(prefix(s, maxStack))
-	if i := strings.IndexByte(s, '\n'); i >= 0 {
-		s = s[:i]
-	}
-	return s
+	line, _ := nextLine(strings.TrimSpace(prefix(s, maxStack)))
+	return line
 }
 
 // unixLines returns text with "\n" at the ends of its lines.
-func unixLines(text string) string {
-	if strings.IndexByte(text, '\r') < 0 {
-		return text
-	}
-	return strings.ReplaceAll(text, "\r\n", "\n")
-}
+func unixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 // nextLine returns the first line of text without its end, and what follows.
 func nextLine(text string) (line, rest string) {
@@ -77,10 +60,8 @@ func lines(text string) iter.Seq2[int, string] {
 
 // trimIndent returns the line without its indentation, and the size of that.
 func trimIndent(line string) (body string, indent int) {
-	for indent < len(line) && (line[indent] == ' ' || line[indent] == '\t') {
-		indent++
-	}
-	return line[indent:], indent
+	body = strings.TrimLeft(line, " \t")
+	return body, len(line) - len(body)
 }
 
 // splitHead splits "shop.NotFoundException: order 17" into class and message. The class is ""
