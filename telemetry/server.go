@@ -28,7 +28,6 @@ type Server struct {
 	listener net.Listener
 	http     *http.Server
 	done     chan struct{} // closed when serving has ended
-	served   error         // the error at the end; read after done
 }
 
 // Listen opens address (host:port; port 0 takes a free one) and serves until Stop. hosts are the
@@ -61,7 +60,7 @@ func Listen(address string, hosts []string, metrics, debug http.Handler, checks 
 	}
 	go func() {
 		defer close(s.done)
-		s.served = s.http.Serve(listener)
+		_ = s.http.Serve(listener)
 	}()
 	return s, nil
 }
@@ -81,16 +80,13 @@ func forHosts(hosts []string, next http.Handler) http.Handler {
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // Stop accepts no new connections and waits for requests in flight until ctx ends; then it
-// closes their connections. The error may also be the listener's.
+// closes their connections.
 func (s *Server) Stop(ctx context.Context) error {
 	stopped := s.http.Shutdown(ctx)
 	if stopped != nil {
 		_ = s.http.Close()
 	}
 	<-s.done
-	if !errors.Is(s.served, http.ErrServerClosed) {
-		return errors.Join(stopped, s.served)
-	}
 	return stopped
 }
 
