@@ -240,12 +240,7 @@ func resolveAlias(node *yaml.Node) *yaml.Node {
 }
 
 func lineOfInvalidUTF8(data []byte) int {
-	for i := 0; i < len(data); {
-		r, size := utf8.DecodeRune(data[i:])
-		if r == utf8.RuneError && size == 1 {
-			return bytes.Count(data[:i], []byte("\n")) + 1
-		}
-		i += size
-	}
-	return 0
+	const mark = "\xff" // which is in no valid text
+	valid, _, _ := bytes.Cut(bytes.ToValidUTF8(data, []byte(mark)), []byte(mark))
+	return bytes.Count(valid, []byte("\n")) + 1
 }

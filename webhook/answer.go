@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"dlqmanager/dlq"
 )
@@ -118,11 +117,7 @@ func shorten(text string) string {
 	if len(text) <= maxAnswerText {
 		return text
 	}
-	cut := maxAnswerText
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
+	return strings.ToValidUTF8(text[:maxAnswerText], "") + "…"
 }
 
 // scrub removes the secrets of the endpoint, as they are or as a page might quote them.

@@ -25,16 +25,10 @@ var Forms = []Form{Remove, Mask, Hash, Last4}
 
 // Stronger is the form that tells less. An empty form is none.
 func Stronger(a, b Form) Form {
-	if a == "" {
+	if a == "" || b != "" && slices.Index(Forms, b) < slices.Index(Forms, a) {
 		return b
 	}
-	if b == "" {
-		return a
-	}
-	if slices.Index(Forms, a) <= slices.Index(Forms, b) {
-		return a
-	}
-	return b
+	return a
 }
 
 // Hidden stands in the place of a hidden text.

@@ -3,6 +3,7 @@ package masking
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -145,13 +146,5 @@ func isIndex(name string) bool {
 // EndsIn reports whether the last name of the path is one of these, or may be.
 func (p Path) EndsIn(names ...string) bool {
 	last := p.segments[len(p.segments)-1]
-	if last.kind != named {
-		return true
-	}
-	for _, name := range names {
-		if strings.EqualFold(last.name, name) {
-			return true
-		}
-	}
-	return false
+	return last.kind != named || slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(last.name, name) })
 }

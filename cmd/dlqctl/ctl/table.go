@@ -162,15 +162,11 @@ func isObject(value any) bool {
 
 // sortedNames begins with the id.
 func sortedNames(object map[string]any) []string {
-	return slices.SortedFunc(maps.Keys(object), func(a, b string) int {
-		if (a == "id") != (b == "id") {
-			if a == "id" {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a, b)
-	})
+	names := slices.Sorted(maps.Keys(object))
+	if i := slices.Index(names, "id"); i >= 0 {
+		names = slices.Insert(slices.Delete(names, i, i+1), 0, "id")
+	}
+	return names
 }
 
 func indented(value any) string {
