@@ -78,12 +78,13 @@ func (v Server) Hosts() []string {
 }
 
 // Proxies returns TrustedProxies of a valid configuration.
-func (v Server) Proxies() []netip.Prefix {
-	networks := make([]netip.Prefix, 0, len(v.TrustedProxies))
-	for _, proxy := range v.TrustedProxies {
-		if network, err := parseNetwork(proxy); err == nil {
-			networks = append(networks, network)
-		}
+func (v Server) Proxies() []netip.Prefix { return networksOf(v.TrustedProxies) }
+
+// networksOf reads the networks of a valid configuration.
+func networksOf(texts []string) []netip.Prefix {
+	networks := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		networks[i], _ = parseNetwork(text)
 	}
 	return networks
 }

@@ -54,14 +54,7 @@ func (t Targets) Rules(topics *dlq.Topics) *dlq.Targets {
 }
 
 // Networks are AllowedNetworks.
-func (t Targets) Networks() []netip.Prefix {
-	networks := make([]netip.Prefix, 0, len(t.AllowedNetworks))
-	for _, text := range t.AllowedNetworks {
-		network, _ := netip.ParsePrefix(text)
-		networks = append(networks, network)
-	}
-	return networks
-}
+func (t Targets) Networks() []netip.Prefix { return networksOf(t.AllowedNetworks) }
 
 func (c *Config) validateTargets(s section) {
 	t := c.Targets

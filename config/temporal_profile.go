@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/contrib/envconfig"
@@ -23,9 +25,7 @@ func resolveTemporal(t *Temporal, env environment, sources map[string]source) Pr
 	if useStored {
 		profile = stored
 		t.StaticAPIKey, t.APIKeyFile, t.TLS = NewSecret(stored.APIKey), "", TemporalTLS{}
-		if profile.Namespace == "" {
-			profile.Namespace = t.Namespace
-		}
+		profile.Namespace = cmp.Or(profile.Namespace, t.Namespace)
 	}
 	if err := profile.ApplyEnvVars(env); err != nil {
 		return Problems{{source: source{variable: "TEMPORAL_…"}, Key: "temporal", Message: err.Error()}}
@@ -65,21 +65,14 @@ func applyOwnVariables(t *Temporal, own Temporal, sources map[string]source) {
 // namesConnection reports whether the section or a DLQ_ variable sets the address, TLS
 // or credentials.
 func namesConnection(sources map[string]source) bool {
-	for _, key := range []string{"address", "api_key", "api_key_file", "tls"} {
-		if given(sources, "temporal."+key) {
-			return true
-		}
-	}
-	return false
+	keys := []string{"address", "api_key", "api_key_file", "tls"}
+	return slices.ContainsFunc(keys, func(key string) bool { return given(sources, "temporal."+key) })
 }
 
 // storedProfile reads the profile from Temporal's own configuration file. The profile is empty
 // when there is no such file or profile and none was named.
 func storedProfile(env environment) (envconfig.ClientConfigProfile, *Problem) {
-	path := env["TEMPORAL_CONFIG_FILE"]
-	if path == "" {
-		path = defaultProfilePath(env)
-	}
+	path := cmp.Or(env["TEMPORAL_CONFIG_FILE"], defaultProfilePath(env))
 	if path == "" && env["TEMPORAL_PROFILE"] == "" {
 		return envconfig.ClientConfigProfile{}, nil
 	}

@@ -34,18 +34,25 @@ func NewBulkCollector(running func(context.Context) ([]dlq.Job, error), logger *
 
 func exportBulks(bulks []dlq.Job, _ time.Time, set gauge) {
 	for topic, sum := range byTopic(bulks) {
-		set(bulkMatched, float64(sum.Matched), topic)
-		set(bulkDone, float64(sum.Counts.Done()), topic)
-		set(bulkBack, float64(sum.CameBack), topic)
-		set(bulkRate, sum.RecentPerSecond, topic)
-		set(bulkPaused, flag(sum.State == dlq.JobPaused), topic)
+		set(bulkMatched, float64(sum.matched), topic)
+		set(bulkDone, float64(sum.done), topic)
+		set(bulkBack, float64(sum.cameBack), topic)
+		set(bulkRate, sum.perSecond, topic)
+		set(bulkPaused, flag(sum.isPaused), topic)
 	}
+}
+
+// bulkSum is the sum of the bulk retries of a topic.
+type bulkSum struct {
+	matched, done, cameBack int64
+	perSecond               float64
+	isPaused                bool
 }
 
 // byTopic adds up the bulk retries of each topic, since two values with the same label would
 // fail the whole scrape. A topic is paused when any of its bulk retries is.
-func byTopic(bulks []dlq.Job) map[string]*dlq.Job {
-	topics := map[string]*dlq.Job{}
+func byTopic(bulks []dlq.Job) map[string]bulkSum {
+	topics := map[string]bulkSum{}
 	var labels dlq.TopicLabels
 	for i := range bulks {
 		b := &bulks[i]
@@ -54,19 +61,9 @@ func byTopic(bulks []dlq.Job) map[string]*dlq.Job {
 		}
 		topic := labels.Of(b.Spec.Topic)
 		sum := topics[topic]
-		if sum == nil {
-			sum = &dlq.Job{State: dlq.JobRunning}
-			topics[topic] = sum
-		}
-		sum.Matched += b.Matched
-		sum.CameBack += b.CameBack
-		sum.RecentPerSecond += b.RecentPerSecond
-		sum.Counts.Retried += b.Counts.Retried
-		sum.Counts.Failed += b.Counts.Failed
-		sum.Counts.Dead += b.Counts.Dead
-		sum.Counts.Skipped += b.Counts.Skipped
-		if b.State == dlq.JobPaused {
-			sum.State = dlq.JobPaused
+		topics[topic] = bulkSum{
+			sum.matched + b.Matched, sum.done + b.Counts.Done(), sum.cameBack + b.CameBack,
+			sum.perSecond + b.RecentPerSecond, sum.isPaused || b.State == dlq.JobPaused,
 		}
 	}
 	return topics
