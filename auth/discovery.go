@@ -5,7 +5,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rsa"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,22 +33,17 @@ var asymmetric = []jose.SignatureAlgorithm{
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// source fetches the metadata of an identity provider. Every fetch discovers the address of
+// discover fetches the metadata of the identity provider. Every call discovers the address of
 // the keys again and makes new connections, so that a new address or certificate needs no
 // restart.
-type source struct {
-	issuer string
-	tls    func() (*tls.Config, error)
-}
-
-func (s *source) fetch(ctx context.Context) (*metadata, error) {
+func (o *OIDCOptions) discover(ctx context.Context) (*metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	client, err := s.client()
+	client, err := o.client()
 	if err != nil {
 		return nil, err
 	}
-	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), s.issuer)
+	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), o.Issuer)
 	if err != nil { // its text may have the whole answer
 		return nil, fmt.Errorf("discovery: %.*s", maxErrorText, err.Error())
 	}
@@ -60,15 +54,11 @@ func (s *source) fetch(ctx context.Context) (*metadata, error) {
 	if err := provider.Claims(&announced); err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
 	}
-	if err := s.checkAddress(announced.Keys); err != nil {
+	if err := o.checkAddress(announced.Keys); err != nil {
 		return nil, err
 	}
-	m := &metadata{}
-	for _, algorithm := range announced.Algorithms {
-		if slices.Contains(asymmetric, algorithm) {
-			m.algorithms = append(m.algorithms, algorithm)
-		}
-	}
+	isOther := func(algorithm jose.SignatureAlgorithm) bool { return !slices.Contains(asymmetric, algorithm) }
+	m := &metadata{algorithms: slices.DeleteFunc(slices.Clone(announced.Algorithms), isOther)}
 	if len(m.algorithms) == 0 {
 		return nil, fmt.Errorf("discovery: no asymmetric algorithm among %q", announced.Algorithms)
 	}
@@ -79,8 +69,8 @@ func (s *source) fetch(ctx context.Context) (*metadata, error) {
 }
 
 // checkAddress refuses keys over plain HTTP, unless the issuer is asked so too.
-func (s *source) checkAddress(keys string) error {
-	issuer, err := url.Parse(s.issuer)
+func (o *OIDCOptions) checkAddress(keys string) error {
+	issuer, err := url.Parse(o.Issuer)
 	if err != nil {
 		return err
 	}
@@ -143,10 +133,10 @@ func usable(set []json.RawMessage) (keys, short []jose.JSONWebKey) {
 }
 
 // client returns a client that follows no redirects: they could leave the provider.
-func (s *source) client() (*http.Client, error) {
+func (o *OIDCOptions) client() (*http.Client, error) {
 	transport := &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}
-	if s.tls != nil {
-		config, err := s.tls()
+	if o.TLS != nil {
+		config, err := o.TLS()
 		if err != nil {
 			return nil, err
 		}

@@ -32,9 +32,9 @@ var errNoProvider = fmt.Errorf("%w: the identity provider does not answer", dlq.
 
 // issuer has the keys of an identity provider.
 type issuer struct {
-	source *source
-	log    *zap.Logger
-	now    func() time.Time
+	options OIDCOptions
+	log     *zap.Logger
+	now     func() time.Time
 
 	mu      sync.Mutex
 	known   *metadata // nil before the first answer
@@ -48,10 +48,7 @@ type issuer struct {
 }
 
 func newIssuer(options OIDCOptions, now func() time.Time) *issuer {
-	return &issuer{
-		source: &source{issuer: options.Issuer, tls: options.TLS}, log: options.Log, now: now,
-		failed: errors.New("not asked yet"), since: now(),
-	}
+	return &issuer{options: options, log: options.Log, now: now, failed: errors.New("not asked yet"), since: now()}
 }
 
 // run fetches the keys until ctx ends.
@@ -129,7 +126,7 @@ func (i *issuer) fetch(ctx context.Context) error {
 	i.mu.Lock()
 	i.fetching, i.asked = true, i.now()
 	i.mu.Unlock()
-	m, err := i.source.fetch(ctx)
+	m, err := i.options.discover(ctx)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.fetching = false
@@ -138,15 +135,15 @@ func (i *issuer) fetch(ctx context.Context) error {
 			i.since = i.now()
 		}
 		i.failed = err
-		i.log.Warn("the identity provider does not answer", zap.String("issuer", i.source.issuer), zap.Error(err))
+		i.log.Warn("the identity provider does not answer", zap.String("issuer", i.options.Issuer), zap.Error(err))
 		return err
 	}
 	if i.failed != nil {
-		i.log.Info("ready: identity provider", zap.String("issuer", i.source.issuer), zap.Int("keys", len(m.set)))
+		i.log.Info("ready: identity provider", zap.String("issuer", i.options.Issuer), zap.Int("keys", len(m.set)))
 	}
 	if i.known == nil || len(i.known.short) != len(m.short) {
 		for _, key := range m.short {
-			i.log.Warn("an RSA key of the identity provider is too short, and its tokens are refused", zap.String("issuer", i.source.issuer),
+			i.log.Warn("an RSA key of the identity provider is too short, and its tokens are refused", zap.String("issuer", i.options.Issuer),
 				zap.String("key", key.KeyID), zap.Int("least_bits", minRSABits))
 		}
 	}
