@@ -56,10 +56,6 @@ type assignmentSet struct {
 	byPartition map[topicPartition]*assignment
 }
 
-func newAssignmentSet() *assignmentSet {
-	return &assignmentSet{byPartition: map[topicPartition]*assignment{}}
-}
-
 // assignment returns nil when the partition is not in the set.
 func (s *assignmentSet) assignment(p topicPartition) *assignment {
 	s.mu.Lock()

@@ -69,10 +69,6 @@ func categoryOf(err error) dlq.Category {
 	}
 }
 
-func isTargetOnly(err error) bool {
-	return slices.ContainsFunc(targetOnly, func(target error) bool { return errors.Is(err, target) })
-}
-
 // withGrant adds to a refusal of Kafka's authorizer which operation to grant. Its own text names
 // neither the operation nor the topic or group.
 func withGrant(err error, operation kmsg.ACLOperation, resource kmsg.ACLResourceType, name string) error {
@@ -173,7 +169,7 @@ func deliveryError(topic string, err error) *dlq.DeliveryError {
 	}
 	return &dlq.DeliveryError{
 		Category:    categoryOf(err),
-		TargetOnly:  isTargetOnly(err) && !messageOnly,
+		TargetOnly:  !messageOnly && slices.ContainsFunc(targetOnly, func(target error) bool { return errors.Is(err, target) }),
 		MessageOnly: messageOnly,
 		Err:         fmt.Errorf("publish to %s: %w", topic, err),
 	}

@@ -78,11 +78,11 @@ func NewIngest(o Options, store ArrivalStore, topics *dlq.Topics, log *zap.Logge
 		log:          log,
 		reg:          reg,
 		metrics:      metrics,
-		assignments:  newAssignmentSet(),
-		ids:          newTopicIDs(),
+		assignments:  &assignmentSet{byPartition: map[topicPartition]*assignment{}},
+		ids:          &topicIDs{current: map[string][16]byte{}},
 		logRanges:    &logRanges{},
 		pendingLimit: newPendingLimit(),
-		status:       newStatus(metrics),
+		status:       &status{metrics: metrics},
 	}, nil
 }
 

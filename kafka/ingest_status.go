@@ -77,8 +77,6 @@ func (w *waitReason) set(err error) {
 	w.err = err
 }
 
-func newStatus(metrics *ingestMetrics) *status { return &status{metrics: metrics} }
-
 func (s *status) update(fn func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -172,7 +172,7 @@ func (o Options) batchedProducer(log *zap.Logger, reg prometheus.Registerer, nam
 		// default): such a topic would have the wrong partitions and retention, and
 		// would hide a wrong name.
 		kgo.UnknownTopicRetries(3),
-		kgo.RecordPartitioner(newRouting()),
+		kgo.RecordPartitioner(routing{kgo.StickyKeyPartitioner(nil)}),
 		// No compression: not every consumer can read the client's default, snappy.
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerBatchMaxBytes(batchMaxBytes),

@@ -75,8 +75,6 @@ func targetClosedError(target dlq.Target) error {
 // refuses records for closed partitions.
 type routing struct{ hashing kgo.Partitioner }
 
-func newRouting() kgo.Partitioner { return routing{kgo.StickyKeyPartitioner(nil)} }
-
 // ForTopic implements kgo.Partitioner.
 func (r routing) ForTopic(topic string) kgo.TopicPartitioner {
 	return topicRouting{r.hashing.ForTopic(topic)}

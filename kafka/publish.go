@@ -285,19 +285,13 @@ func (d *dispatch) settle(s *sending, r *kgo.Record, err error) {
 	}
 	s.err = err
 	if err == nil {
-		s.acknowledgement = acknowledgementOf(r)
+		if r.Offset >= 0 { // the broker named it
+			s.acknowledgement = &dlq.Acknowledgement{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
+		}
 		if s.envelope != nil {
 			d.publisher.metrics.Observe(r.Context, time.Since(d.started))
 		}
 	}
-}
-
-// acknowledgementOf is nil when the broker did not name an offset.
-func acknowledgementOf(r *kgo.Record) *dlq.Acknowledgement {
-	if r.Offset < 0 {
-		return nil
-	}
-	return &dlq.Acknowledgement{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
 }
 
 // settleBlocked fails a message that must not be sent: its whole topic is closed, or an

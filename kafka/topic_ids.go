@@ -23,8 +23,6 @@ type topicIDs struct {
 	current map[string][16]byte
 }
 
-func newTopicIDs() *topicIDs { return &topicIDs{current: map[string][16]byte{}} }
-
 // of returns the id of the topic that the records were fetched from.
 func (t *topicIDs) of(topic kgo.FetchTopic) [16]byte {
 	if topic.TopicID != ([16]byte{}) {

@@ -3,8 +3,6 @@ package registry
 import (
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 // pause is how long nothing is asked of a registry that has failed.
@@ -38,9 +36,3 @@ func (b *breaker) fail(reason error) (opened bool) {
 
 // allowedShare is the inverse of the share of the time that the ingest waits for the registry at most.
 const allowedShare = 50
-
-// newAllowance is the time that the ingest may wait, in nanoseconds: a token each. It grows with
-// time, up to the most for one batch.
-func newAllowance(most time.Duration) *rate.Limiter {
-	return rate.NewLimiter(rate.Limit(time.Second/allowedShare), int(most))
-}

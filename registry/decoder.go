@@ -41,12 +41,14 @@ type Options struct {
 // for pause. A schema is loaded independently of those who wait for it, so a registry that is
 // slower than their timeouts still fills the cache.
 type Decoder struct {
-	o         Options
-	client    *sr.Client
-	log       *zap.Logger
-	metrics   *metrics
-	cache     *cache
-	breaker   *breaker
+	o       Options
+	client  *sr.Client
+	log     *zap.Logger
+	metrics *metrics
+	cache   *cache
+	breaker *breaker
+	// allowance is the time that the ingest may wait, in nanoseconds: a token each. It grows with time, up to the most
+	// for one batch.
 	allowance *rate.Limiter
 	loads     singleflight.Group // schemas that are being loaded
 }
@@ -61,7 +63,8 @@ func New(o Options, log *zap.Logger, reg prometheus.Registerer) (*Decoder, error
 	if err != nil {
 		return nil, fmt.Errorf("schema registry: %w", err)
 	}
-	d := &Decoder{o: o, client: client, log: log, cache: newCache(), breaker: &breaker{}, allowance: newAllowance(o.IngestTimeout)}
+	d := &Decoder{o: o, client: client, log: log, cache: newCache(), breaker: &breaker{},
+		allowance: rate.NewLimiter(rate.Limit(time.Second/allowedShare), int(o.IngestTimeout))}
 	d.metrics = newMetrics(reg, func() bool { return d.breaker.err() != nil })
 	return d, nil
 }

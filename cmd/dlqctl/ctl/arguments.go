@@ -85,11 +85,8 @@ func (s *session) completion(values completer) cobra.CompletionFunc {
 
 // oneLineButTab makes a completion harmless and keeps the tab before its description.
 func oneLineButTab(value string) string {
-	name, description, described := strings.Cut(value, "\t")
-	if !described {
-		return oneLine(name)
-	}
-	return oneLine(name) + "\t" + oneLine(description)
+	name, description, _ := strings.Cut(value, "\t")
+	return strings.TrimSuffix(oneLine(name)+"\t"+oneLine(description), "\t")
 }
 
 func completeTopics(ctx context.Context, s *session) []string {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,8 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		TemporalUI: cfg.Temporal.UIURL, TemporalNamespace: cfg.Temporal.Namespace,
 		TraceLink: dlq.TraceLink(cfg.Links.TraceURL), RecordLink: dlq.RecordLink(cfg.Links.KafkaURL),
 		ArchiveAfter: cfg.Archive.Retention.Std(), PurgeAfter: cfg.Archive.PurgeAfter.Std(),
-		RetryWait: retryWait(cfg.Server.RetryWait.Std()), BulkLanes: cfg.Jobs.Lanes,
+		RetryWait:      cmp.Or(cfg.Server.RetryWait.Std(), -1), // for the API, zero is its default
+		BulkLanes:      cfg.Jobs.Lanes,
 		RequestTimeout: cfg.Server.RequestTimeout.Std(), PlanTimeout: cfg.Server.PlanTimeout.Std(), ReadTimeout: cfg.Server.ReadTimeout.Std(),
 		WriteTimeout: cfg.Server.WriteTimeout.Std(), IdleTimeout: cfg.Server.IdleTimeout.Std(),
 		BodyLimit: int(cfg.Server.BodyLimit), RateLimit: float64(cfg.Server.RateLimit), MaxConnections: cfg.Server.MaxConnections,
@@ -151,15 +153,6 @@ func (p *parts) intake() *kafka.Intake {
 
 // readyTimeout is how long /readyz waits for a dependency.
 const readyTimeout = 2 * time.Second
-
-// retryWait maps zero to a negative value: for the API, zero is the default and a
-// negative value means not to wait.
-func retryWait(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
-	}
-	return d
-}
 
 // ignoreCanceled returns nil for the end that was requested.
 func ignoreCanceled(err error) error {

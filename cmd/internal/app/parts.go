@@ -186,19 +186,14 @@ func (p *parts) openStore() error {
 	login.pool.Store(p.pool)
 	telemetry.RegisterPool(p.registry, p.pool.Stat)
 	store := postgres.New(p.pool, p.topics)
-	store.Outbox, store.Audit = p.cfg.Kafka.PublishesExhausted(), p.auditLog()
+	store.Outbox = p.cfg.Kafka.PublishesExhausted()
+	if p.cfg.Audit.Logs() {
+		store.Audit = telemetry.NewAuditLog(p.log)
+	}
 	store.MaxGroups, store.Targets = p.cfg.Groups.MaxPerTopic, p.targets
 	store.VerifyGroups = p.cfg.Verify.Groups()
 	p.store, p.database = store, store
 	return nil
-}
-
-// auditLog is nil unless operations are to be written to the log.
-func (p *parts) auditLog() func(dlq.Operation) {
-	if !p.cfg.Audit.Logs() {
-		return nil
-	}
-	return telemetry.NewAuditLog(p.log)
 }
 
 // migrate applies the migrations. A start leaves what takes long.
