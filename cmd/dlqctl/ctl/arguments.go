@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -89,50 +90,36 @@ func oneLineButTab(value string) string {
 	return strings.TrimSuffix(oneLine(name)+"\t"+oneLine(description), "\t")
 }
 
-func completeTopics(ctx context.Context, s *session) []string {
-	return s.listed(func(c *client.Client) (values []string) {
-		if topics, err := c.ListTopics(ctx, nil); err == nil {
-			for i := range topics.Value.Topics {
-				topic := &topics.Value.Topics[i]
-				values = append(values, fmt.Sprintf("%s\t%d PENDING", topic.DlqTopic, topic.Counts.PENDING))
-			}
-		}
-		return values
-	})
-}
+var (
+	completeTopics = completeRecords(topicsView, listOf((*client.Client).ListTopics), "%s PENDING", "counts.PENDING")
+	completeGroups = completeRecords(groupsView, listOf((*client.Client).ListGroups), "%s", "title")
+	completeJobs   = completeRecords(jobsView, listOf((*client.Client).ListJobs), "%s %s %s", "kind", "topic", "state")
+)
 
-func completeGroups(ctx context.Context, s *session) []string {
-	return s.listed(func(c *client.Client) (values []string) {
-		if groups, err := c.ListGroups(ctx, nil, client.Query("page_size", "50")); err == nil {
-			for i := range groups.Value.Groups {
-				group := &groups.Value.Groups[i]
-				values = append(values, group.ID+"\t"+group.Title)
-			}
+// completeRecords lists the ids of a list's first page, described by some fields. It asks the server, if one is chosen.
+func completeRecords(v view, fetch call, format string, fields ...string) completer {
+	return func(ctx context.Context, s *session) (values []string) {
+		var options []client.RequestOption
+		if !v.whole {
+			options = append(options, client.Query("page_size", "50"))
 		}
-		return values
-	})
-}
-
-func completeJobs(ctx context.Context, s *session) []string {
-	return s.listed(func(c *client.Client) (values []string) {
-		jobs, err := c.ListJobs(ctx, nil, client.Query("page_size", "50"))
+		c, _, err := s.connect()
 		if err != nil {
 			return nil
 		}
-		for _, job := range jobs.Value.Jobs {
-			if summary, err := job.Summary(); err == nil {
-				values = append(values, fmt.Sprintf("%s\t%s %s %s", summary.ID, summary.Kind, summary.Topic, summary.State))
+		answer, err := fetch(ctx, c, nil, options...)
+		if err != nil {
+			return nil
+		}
+		records, _, _ := readPage(answer, v.list)
+		for _, record := range records {
+			value, _ := decode(record)
+			described := make([]any, len(fields))
+			for i, field := range fields {
+				described[i] = text(at(value, field))
 			}
+			values = append(values, text(at(value, cmp.Or(v.id, "id")))+"\t"+fmt.Sprintf(format, described...))
 		}
 		return values
-	})
-}
-
-// listed asks the server, if one is chosen.
-func (s *session) listed(values func(*client.Client) []string) []string {
-	c, _, err := s.connect()
-	if err != nil {
-		return nil
 	}
-	return values(c)
 }
