@@ -2,10 +2,18 @@ package kafka
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
 )
 
 // lookupTimeout bounds a lookup. An available broker answers in milliseconds.
@@ -37,4 +45,137 @@ func (l *Lookup) client(ctx context.Context, name string, more ...kgo.Opt) (clie
 		return nil, nil, err
 	}
 	return client, func() { client.Close(); <-l.slots }, nil
+}
+
+// Fetch reads the record that a pointer names; see dlq.Detail.IsPointer. The record is at an
+// origin, for a dead letter that was written at the given time.
+// The error wraps dlq.ErrGone when Kafka no longer has the record, or when the origin names
+// none. Other errors may pass.
+func (l *Lookup) Fetch(ctx context.Context, origin dlq.Origin, written time.Time) (dlq.Record, error) {
+	if origin.Partition == nil || origin.Offset == nil {
+		return dlq.Record{}, fmt.Errorf("the dead letter names no partition and offset: %w", dlq.ErrGone)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	at := fmt.Sprintf("%s[%d] at offset %d", origin.Topic, *origin.Partition, *origin.Offset)
+	r, err := l.read(ctx, origin.Topic, *origin.Partition, *origin.Offset)
+	switch {
+	case errors.Is(err, kerr.OffsetOutOfRange):
+		return dlq.Record{}, fmt.Errorf("%s: %w", at, dlq.ErrGone)
+	case err != nil:
+		return dlq.Record{}, fmt.Errorf("read %s: %w", at, withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, origin.Topic))
+	case !written.IsZero() && r.Timestamp.After(written):
+		// The topic was deleted and re-created, and has another record at this offset.
+		return dlq.Record{}, fmt.Errorf("%s is a record of a later time: %w", at, dlq.ErrGone)
+	}
+	return recordOf(r), nil
+}
+
+// read returns kerr.OffsetOutOfRange for a record that does not exist.
+func (l *Lookup) read(ctx context.Context, topic string, partition int32, offset int64) (*kgo.Record, error) {
+	client, done, err := l.client(ctx, "pointer",
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(offset)}}),
+		// An offset that retention has deleted is an error, and not another record.
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		// A broker returns at least one batch, however large.
+		kgo.FetchMaxPartitionBytes(1<<20), kgo.FetchMaxBytes(1<<20))
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	// The client would wait for a topic that does not exist, and for an offset at the end.
+	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	end, found := ends.Lookup(topic, partition)
+	switch {
+	case found && end.Err != nil:
+		return nil, end.Err
+	case !found && ends.Error() != nil:
+		return nil, ends.Error()
+	case !found || offset >= end.Offset:
+		return nil, kerr.OffsetOutOfRange
+	}
+	fetches := client.PollRecords(ctx, 1)
+	if records := fetches.Records(); len(records) > 0 && records[0].Offset == offset {
+		return records[0], nil
+	} else if len(records) > 0 {
+		return nil, kerr.OffsetOutOfRange // compaction has removed the record
+	}
+	if err := fetches.Err(); err != nil {
+		return nil, err
+	}
+	return nil, context.DeadlineExceeded
+}
+
+func recordOf(r *kgo.Record) dlq.Record {
+	headers := make([]dlq.Header, len(r.Headers))
+	for i, header := range r.Headers {
+		headers[i] = dlq.Header(header)
+	}
+	return dlq.Record{Key: r.Key, Value: r.Value, Headers: headers, Timestamp: r.Timestamp.UTC()}
+}
+
+// pointedBy returns the origin that a message only points to; ok is false for a message
+// with a record of its own. The origin is in the topic that the message goes to: otherwise
+// the headers of a dead letter could copy any record into any topic.
+func pointedBy(e *dlq.Envelope) (origin dlq.Origin, ok bool) {
+	if e.Record.Key != nil || e.Record.Value != nil {
+		return dlq.Origin{}, false
+	}
+	for _, f := range familiesOf(e.Record.Headers) {
+		if f.name == dlq.FamilyShareGroup {
+			origin, ok = f.origin(e.Record.Headers)
+			return origin, ok && origin.Topic == e.OriginalTopic
+		}
+	}
+	return dlq.Origin{}, false
+}
+
+// EndOffsets returns the offset of the next record of every partition of the topics, sorted
+// by topic and partition. Topics that do not exist are left out, and topics that the
+// manager may not read. Other errors wrap dlq.ErrUnavailable.
+func (l *Lookup) EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffset, error) {
+	if len(topics) == 0 {
+		return nil, nil // a request without topics would ask for all
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	client, done, err := l.client(ctx, "ends")
+	if err != nil {
+		return nil, fmt.Errorf("end offsets: %w: %w", dlq.ErrUnavailable, err)
+	}
+	defer done()
+	if topics, err = withoutDenied(ctx, client, topics); err != nil {
+		return nil, fmt.Errorf("end offsets: %w: %w", dlq.ErrUnavailable, err)
+	}
+	if len(topics) == 0 {
+		return nil, nil
+	}
+	listed, err := kadm.NewClient(client).ListEndOffsets(ctx, topics...)
+	if err != nil {
+		return nil, fmt.Errorf("end offsets: %w: %w", dlq.ErrUnavailable, err)
+	}
+	var ends []dlq.EndOffset
+	for _, end := range listed.Offsets().Sorted() {
+		if end.Partition >= 0 {
+			ends = append(ends, dlq.EndOffset{Topic: end.Topic, Partition: end.Partition, Offset: end.At})
+		}
+	}
+	return ends, endsError(listed)
+}
+
+// endsError is the error of a topic that exists. Without the end of a partition, its old
+// records would count as new.
+func endsError(listed kadm.ListedOffsets) error {
+	var failed error
+	listed.Each(func(o kadm.ListedOffset) {
+		missing := []error{kerr.UnknownTopicOrPartition, kerr.InvalidTopicException, kerr.TopicAuthorizationFailed}
+		isMissing := o.Partition < 0 && slices.ContainsFunc(missing, func(err error) bool { return errors.Is(o.Err, err) })
+		if o.Err != nil && !isMissing {
+			failed = fmt.Errorf("end offset of %s[%d]: %w: %w", o.Topic, o.Partition, dlq.ErrUnavailable, o.Err)
+		}
+	})
+	return failed
 }
