@@ -42,19 +42,12 @@ type family struct {
 	newestFirst bool
 }
 
-// The names of families, as dlq.Origin.Family has them.
+// Names of families, as dlq.Origin.Family has them.
 const (
-	familyThisSystem  = "this-system"
-	familyConnect     = "kafka-connect"
-	familyStreams     = "kafka-streams"
-	familyRetryable   = dlq.FamilyRetryable
-	familySpring      = "spring-kafka"
-	familyCloudStream = "spring-cloud-stream"
-	familySmallRye    = "smallrye"
-	familyWatermill   = "watermill"
-	familyMicronaut   = "micronaut"
-	familyKarafka     = "karafka"
-	familyWolverine   = "wolverine"
+	familyThisSystem = "this-system"
+	familySmallRye   = "smallrye"
+	familyKarafka    = "karafka"
+	familyWolverine  = "wolverine"
 	// familyTopicName is for a dead letter whose headers do not name its origin. The
 	// origin then follows from the name of the dead-letter topic.
 	familyTopicName = "topic-name"
@@ -66,7 +59,7 @@ var families = []family{
 	{
 		// DeadLetterPublishingRecoverer. Origin headers are appended at each hop, exception
 		// headers are replaced.
-		name:      familySpring,
+		name:      "spring-kafka",
 		headers:   []string{"kafka_dlt-*"},
 		binary:    true,
 		place:     "kafka_dlt-original-",
@@ -80,7 +73,7 @@ var families = []family{
 	},
 	{
 		// The recoverer of @RetryableTopic. The group has no name of its own there.
-		name:      familyRetryable,
+		name:      dlq.FamilyRetryable,
 		headers:   []string{"kafka_original-*", "kafka_exception-*", "kafka_key-exception-*"},
 		binary:    true,
 		place:     "kafka_original-",
@@ -95,7 +88,7 @@ var families = []family{
 		attemptsOffset: -1,
 	},
 	{
-		name: familyCloudStream,
+		name: "spring-cloud-stream",
 		headers: []string{
 			"x-original-topic", "x-original-partition", "x-original-offset", "x-original-timestamp", "x-original-timestamp-type",
 			"x-exception-fqcn", "x-exception-message", "x-exception-stacktrace",
@@ -108,7 +101,7 @@ var families = []family{
 		stack:     []string{"x-exception-stacktrace"},
 	},
 	{
-		name:    familyConnect,
+		name:    "kafka-connect",
 		headers: []string{"__connect.errors.*"},
 		place:   "__connect.errors.",
 		class:   []string{"__connect.errors.exception.class.name"},
@@ -117,7 +110,7 @@ var families = []family{
 	},
 	{
 		// KIP-1034. Older error handlers use the same prefix with the endings of Connect.
-		name:    familyStreams,
+		name:    "kafka-streams",
 		headers: []string{"__streams.errors.*"},
 		place:   "__streams.errors.",
 		class:   []string{"__streams.errors.exception", "__streams.errors.exception.class.name"},
@@ -159,7 +152,7 @@ var families = []family{
 		attemptsOffset: 1,
 	},
 	{
-		name:     familyWatermill,
+		name:     "watermill",
 		headers:  []string{"topic_poisoned", "reason_poisoned", "handler_poisoned", "subscriber_poisoned"},
 		topic:    []string{"topic_poisoned"},
 		message:  []string{"reason_poisoned"},
@@ -168,7 +161,7 @@ var families = []family{
 		attemptsOffset: 1,
 	},
 	{
-		name:     familyMicronaut,
+		name:     "micronaut",
 		headers:  []string{"micronaut-kafka-*"},
 		place:    "micronaut-kafka-original-",
 		class:    []string{"micronaut-kafka-exception-class"},

@@ -42,35 +42,35 @@ func body[T any](answer *client.Answer[T], err error) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// listFlags are the flags that the lists share.
-type listFlags struct {
-	limit   int64
-	queries map[string]*string // parameters of one value, by their names
-	filters *filters
-}
-
 // option is a flag of a list that is one query parameter.
 type option struct{ name, help string }
 
 // listCommand makes the list of a noun. Its flags become query parameters.
 func (s *session) listCommand(use, short, example string, v view, fetch call, filtered bool, options ...option) *cobra.Command {
-	f := listFlags{queries: map[string]*string{}}
 	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: argumentsOf(use)}
+	parameters := map[string]*string{}
 	for _, o := range options {
-		f.queries[o.name] = cmd.Flags().String(flagName(o.name), "", o.help)
+		parameters[o.name] = cmd.Flags().String(flagName(o.name), "", o.help)
 	}
+	limit := new(int64)
 	if !v.whole {
-		cmd.Flags().Int64Var(&f.limit, "limit", 50, "at most so many; 0 for all")
+		limit = cmd.Flags().Int64("limit", 50, "at most so many; 0 for all")
 	}
+	var filters *filters
 	if filtered {
-		f.filters = s.addFilters(cmd)
+		filters = s.addFilters(cmd)
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if f.limit < 0 {
-			return usageError{fmt.Errorf("--limit is 0 or more, not %d", f.limit)}
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if *limit < 0 {
+			return usageError{fmt.Errorf("--limit is 0 or more, not %d", *limit)}
 		}
 		var queries []client.RequestOption
-		for name, value := range f.queries {
+		if filters != nil {
+			if queries, err = filters.query(); err != nil {
+				return err
+			}
+		}
+		for name, value := range parameters {
 			if cmd.Flags().Changed(flagName(name)) {
 				if name == "target_id" {
 					*value = withoutNoun(*value)
@@ -78,14 +78,7 @@ func (s *session) listCommand(use, short, example string, v view, fetch call, fi
 				queries = append(queries, client.Query(name, *value))
 			}
 		}
-		if f.filters != nil {
-			more, err := f.filters.query()
-			if err != nil {
-				return err
-			}
-			queries = append(queries, more...)
-		}
-		return s.list(cmd.Context(), v, args, f.limit, fetch, queries)
+		return s.list(cmd.Context(), v, args, *limit, fetch, queries)
 	}
 	return cmd
 }
