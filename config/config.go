@@ -1,11 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"reflect"
+	"slices"
 
 	"dlqmanager/dlq"
 )
@@ -71,7 +73,7 @@ func Load(path string, environ []string) (*Config, error) {
 	problems = append(problems, resolveTemporal(&c.Temporal, env, sources)...)
 	problems = append(problems, c.problems(sources, problems)...)
 	if len(problems) > 0 {
-		problems.sort()
+		slices.SortStableFunc(problems, func(a, b Problem) int { return a.compare(b.source) })
 		return nil, problems
 	}
 	return c, nil
@@ -144,22 +146,14 @@ func (c *Config) CheckFiles() error {
 // readFile returns the name and the content of the configuration file. Both are empty
 // when no file is named and DefaultPath does not exist.
 func readFile(path string, env environment) (name string, data []byte, err error) {
-	named := true
-	if path == "" {
-		path = env["DLQ_CONFIG"]
-	}
-	if path == "" {
-		path, named = DefaultPath, false
-	}
+	named := cmp.Or(path, env["DLQ_CONFIG"])
+	path = cmp.Or(named, DefaultPath)
 	info, err := os.Stat(path)
-	if !named && errors.Is(err, fs.ErrNotExist) {
+	if named == "" && errors.Is(err, fs.ErrNotExist) {
 		return "", nil, nil
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("configuration file: %w", err)
-	}
-	if info.IsDir() {
-		return "", nil, fmt.Errorf("configuration file: %s is a directory", path)
 	}
 	if info.Size() > maxFileSize {
 		return "", nil, fmt.Errorf("configuration file: %s has %d bytes, more than %d", path, info.Size(), maxFileSize)

@@ -15,13 +15,10 @@ type Masking struct {
 	// secret all hashes are others.
 	Secret     Secret `yaml:"secret"`
 	SecretFile string `yaml:"secret_file" file:"secret"`
-	// Rules are the rules by name. All rules whose topics match a message apply to the message.
-	Rules MaskingRules `yaml:"rules"`
+	// Rules are the rules by name. All rules whose topics match a message apply to the message. The environment cannot name
+	// paths: customers=orders.*|refunds.* hides the keys, the values and all headers of messages of these topics.
+	Rules map[string]MaskingRule `yaml:"rules"`
 }
-
-// MaskingRules are rules by name. The environment cannot name paths: customers=orders.*|refunds.* hides the keys, the
-// values and all headers of messages of these topics.
-type MaskingRules map[string]MaskingRule
 
 // MaskingRule says which parts of the messages of some topics are hidden.
 type MaskingRule struct {

@@ -73,10 +73,6 @@ func (ps Problems) Error() string {
 	return fmt.Sprintf("configuration: %d problems:%s", len(ps), strings.Join(lines, ""))
 }
 
-func (ps Problems) sort() {
-	slices.SortStableFunc(ps, func(a, b Problem) int { return a.compare(b.source) })
-}
-
 // report collects the problems that the sections report. sources has the location of each value
 // that is set.
 type report struct {
