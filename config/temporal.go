@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -72,9 +73,7 @@ func (t Temporal) ClientOptions() (client.Options, error) {
 	if err != nil {
 		return client.Options{}, fmt.Errorf("temporal: %w", err)
 	}
-	if options.HostPort == "" {
-		options.HostPort = client.DefaultHostPort
-	}
+	options.HostPort = cmp.Or(options.HostPort, client.DefaultHostPort)
 	connection := &options.ConnectionOptions
 	connection.KeepAliveTime, connection.KeepAliveTimeout = keepAliveTime, keepAliveTimeout
 	if t.APIKeyFile != "" {

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"math"
@@ -36,9 +37,7 @@ func failureOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Fa
 	for i := 0; i < len(found) && failure.Attempts == 0; i++ { // no family names an error
 		failure.Attempts = found[i].attemptCount(headers)
 	}
-	if failure.ErrorMessage == "" {
-		failure.ErrorMessage = dlq.UnknownError
-	}
+	failure.ErrorMessage = cmp.Or(failure.ErrorMessage, dlq.UnknownError)
 	return failure
 }
 

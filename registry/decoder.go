@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -116,12 +117,7 @@ func (d *Decoder) DecodeArrivals(ctx context.Context, arrivals []*dlq.Arrival) {
 		if err != nil {
 			a.DecodeError = err.Error()
 		}
-		if a.TraceID == "" {
-			a.TraceID = decoded.TraceID
-		}
-		if a.CorrelationID == "" {
-			a.CorrelationID = decoded.CorrelationID
-		}
+		a.TraceID, a.CorrelationID = cmp.Or(a.TraceID, decoded.TraceID), cmp.Or(a.CorrelationID, decoded.CorrelationID)
 	}
 }
 

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,10 +58,7 @@ func (d *Decoder) encode(ctx context.Context, topic string, original []byte, edi
 	if decoded, err = d.decode(writer, nil, id, topic, false, value); err != nil {
 		return nil, decoded, err
 	}
-	subject := decoded.Schema.Subject
-	if subject == "" {
-		subject = topic + "-value"
-	}
+	subject := cmp.Or(decoded.Schema.Subject, topic+"-value")
 	newestID, version, err := d.newest(ctx, subject)
 	if err != nil || newestID == id || newestID == 0 {
 		return value, decoded, err

@@ -57,17 +57,13 @@ type Fingerprint struct {
 
 // Of returns the fingerprint of a failure.
 func Of(f Failure) Fingerprint {
-	fp := Fingerprint{Version: Version, Scope: storable(f.ConsumerGroup, maxName)}
-	if fp.Scope == "" {
-		fp.Scope = storable(f.DLQTopic, maxName)
-	}
+	fp := Fingerprint{Version: Version, Scope: cmp.Or(storable(f.ConsumerGroup, maxName), storable(f.DLQTopic, maxName))}
 	if explicit := storable(f.Explicit, maxName); explicit != "" {
 		fp.Rule, fp.Message = RuleExplicit, explicit
+		fp.Key = fp.hash("", "")
 	} else {
 		fp.setCause(&f)
-		return fp
 	}
-	fp.Key = fp.hash("", "")
 	return fp
 }
 

@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -105,9 +106,7 @@ func (s *scanner) chunk() {
 		return
 	}
 	core := strings.TrimLeft(c, ".:!?#")
-	if core == "" {
-		core = c
-	}
+	core = cmp.Or(core, c)
 	s.start = s.start || len(core) < len(c)
 	end := len(strings.TrimRight(core, ".:!?"))
 	if end > 0 {

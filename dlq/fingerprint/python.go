@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -82,9 +83,7 @@ func (p *pythonParser) end(at int) {
 func (p *pythonParser) frame(line string) {
 	path, rest := cutPythonPath(line)
 	_, function, _ := strings.Cut(rest, ", in ")
-	if function == "" {
-		function = "<module>"
-	}
+	function = cmp.Or(function, "<module>")
 	if function[0] == '<' && function != "<module>" && p.e.first != "" {
 		return // a lambda or comprehension belongs to the function around it
 	}

@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed" // the tests of fixtures
 	"encoding/json"
 	"errors"
@@ -55,9 +56,7 @@ as everything else, so they can be committed; a message that you have revealed i
 		if m.UnmaskedUntil != nil {
 			return fmt.Errorf("you have revealed this message until %s, and a fixture is masked: try again then", *m.UnmaskedUntil)
 		}
-		if folder == "" {
-			folder = "dlq-" + id
-		}
+		folder = cmp.Or(folder, "dlq-"+id)
 		files, err := fixtureOf(m)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"dlqmanager/client"
 	"encoding/csv"
@@ -76,9 +77,7 @@ type printer struct {
 
 func (s *session) printer(v view) (*printer, error) {
 	p := &printer{view: v, out: s.out, format: s.flags.output, fields: distinct(s.flags.fields), terminal: terminal(s.Stdout)}
-	if v.id == "" {
-		p.id = "id"
-	}
+	p.id = cmp.Or(v.id, "id")
 	if p.format == formatWide {
 		p.columns = append(slices.Clip(p.columns), v.wide...)
 	}
