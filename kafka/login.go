@@ -48,8 +48,7 @@ func untilLoggedIn(ctx context.Context, do func() error) error {
 }
 
 func isRefusedLogin(err error) bool {
-	var blocked *dlq.BlockedError
-	if errors.As(err, &blocked) {
+	if blocked, ok := errors.AsType[*dlq.BlockedError](err); ok {
 		err = blocked.Cause
 	}
 	return errors.Is(err, kerr.SaslAuthenticationFailed)

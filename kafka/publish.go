@@ -352,8 +352,7 @@ func (d *dispatch) translate(topic string, err error) error {
 	if err == nil || errors.Is(err, dlq.ErrTargetClosed) {
 		return err
 	}
-	var blocked *dlq.BlockedError
-	if errors.As(err, &blocked) {
+	if blocked, ok := errors.AsType[*dlq.BlockedError](err); ok {
 		blocked.Cause = deliveryError(topic, d.publisher.connections.explain(blocked.Cause, d.started))
 		return blocked
 	}

@@ -59,8 +59,7 @@ func guard(reason string, f func() error) (err error) {
 }
 
 func reasonOf(err error) string {
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f.reason
 	}
 	return reasonValue

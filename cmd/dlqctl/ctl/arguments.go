@@ -33,13 +33,7 @@ func argumentsOf(use string) cobra.PositionalArgs {
 }
 
 // named takes the noun off ids as -o name prints them, such as jobs/ID.
-func named(args []string) []string {
-	ids := make([]string, len(args))
-	for i, arg := range args {
-		ids[i] = withoutNoun(arg)
-	}
-	return ids
-}
+func named(args []string) []string { return mapped(args, withoutNoun) }
 
 func withoutNoun(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
@@ -114,10 +108,7 @@ func completeRecords(v view, fetch call, format string, fields ...string) comple
 		records, _, _ := readPage(answer, v.list)
 		for _, record := range records {
 			value, _ := decode(record)
-			described := make([]any, len(fields))
-			for i, field := range fields {
-				described[i] = text(at(value, field))
-			}
+			described := mapped(fields, func(field string) any { return text(at(value, field)) })
 			values = append(values, text(at(value, cmp.Or(v.id, "id")))+"\t"+fmt.Sprintf(format, described...))
 		}
 		return values

@@ -77,11 +77,7 @@ func text(value any) string {
 		}
 	case []any:
 		if !slices.ContainsFunc(v, func(element any) bool { _, isText := element.(string); return !isText }) {
-			texts := make([]string, len(v))
-			for i, element := range v {
-				texts[i] = text(element)
-			}
-			return strings.Join(texts, ", ")
+			return strings.Join(mapped(v, text), ", ")
 		}
 	}
 	var line bytes.Buffer
@@ -91,6 +87,15 @@ func text(value any) string {
 		return fmt.Sprint(value)
 	}
 	return strings.TrimSpace(line.String())
+}
+
+// mapped converts each element of a list.
+func mapped[T, U any](list []T, convert func(T) U) []U {
+	converted := make([]U, len(list))
+	for i, element := range list {
+		converted[i] = convert(element)
+	}
+	return converted
 }
 
 // distinct leaves out repeated names. A JSON object must not have a name twice.

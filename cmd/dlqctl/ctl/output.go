@@ -230,11 +230,7 @@ func isFormula(text string) bool {
 // titles begins CSV with its first line.
 func (p *printer) titles() error {
 	p.csv = csv.NewWriter(p.out)
-	titles := make([]string, len(p.columns))
-	for i, column := range p.columns {
-		titles[i] = column.path
-	}
-	return p.csv.Write(titles)
+	return p.csv.Write(mapped(p.columns, func(c column) string { return c.path }))
 }
 
 // row writes one line of CSV. A ' before a formula says that it is text.

@@ -19,22 +19,14 @@ const longestCell = 60
 func (p *printer) table(records []json.RawMessage) error {
 	rows := make([][]string, 0, len(records)+1)
 	if p.records == 0 {
-		titles := make([]string, len(p.columns))
-		for i, column := range p.columns {
-			titles[i] = column.title
-		}
-		rows = append(rows, titles)
+		rows = append(rows, mapped(p.columns, func(c column) string { return c.title }))
 	}
 	for _, record := range records {
 		value, err := decode(record)
 		if err != nil {
 			return err
 		}
-		row := make([]string, len(p.columns))
-		for i, column := range p.columns {
-			row[i] = p.cell(column, at(value, column.path))
-		}
-		rows = append(rows, row)
+		rows = append(rows, mapped(p.columns, func(c column) string { return p.cell(c, at(value, c.path)) }))
 	}
 	if p.widths == nil {
 		p.widths = make([]int, len(p.columns))
@@ -117,11 +109,7 @@ func flatten(path string, value any) []field {
 	if _, isStored := stored(object); !ok || len(object) == 0 || isStored {
 		list, ok := value.([]any)
 		if ok && slices.ContainsFunc(list, isObject) {
-			lines := make([]string, len(list))
-			for i, element := range list {
-				lines[i] = inOneLine(element)
-			}
-			return []field{{path, "\n" + strings.Join(lines, "\n")}}
+			return []field{{path, "\n" + strings.Join(mapped(list, inOneLine), "\n")}}
 		}
 		return []field{{path, shown(value)}}
 	}
