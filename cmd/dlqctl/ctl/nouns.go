@@ -126,6 +126,10 @@ func (s *session) readFile(path string) ([]byte, error) {
 	if path == "-" {
 		return readAll(s.Stdin)
 	}
+	return readPath(path)
+}
+
+func readPath(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err

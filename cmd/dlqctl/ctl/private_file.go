@@ -21,12 +21,7 @@ func readPrivate(path string) ([]byte, error) {
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
 		return nil, fmt.Errorf("others may read or change this file, which may hold tokens: run chmod 600 %s", path)
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return readAll(file)
+	return readPath(path)
 }
 
 // writePrivate replaces a file at once, so that a crash leaves the former one whole. Nobody else may read it.
