@@ -124,8 +124,8 @@ func resolveAvro(node *avro.SchemaNode, namespace string, names map[string]*avro
 func (c avroCodec) decode(into *dlq.Decoded, data []byte) error {
 	into.Schema.MessageType = c.name
 	r := avroReader{data: data}
-	if err := r.value(c.root, 0); err != nil {
-		return err
+	if r.value(c.root, 0); r.err != nil {
+		return r.err
 	}
 	if len(r.data) > 0 {
 		return badValue("it was not written with its schema: %d bytes are left", len(r.data))

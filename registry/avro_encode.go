@@ -42,8 +42,8 @@ func (c avroCodec) reads(writer codec, data []byte) error {
 	}
 	// Each record may get all defaults.
 	written := avroReader{data: data}
-	if err := written.value(other.root, 0); err != nil {
-		return err
+	if written.value(other.root, 0); written.err != nil {
+		return written.err
 	}
 	if bytes.Count(written.out, []byte("{")) > maxWeight/max(c.defaults, 1) {
 		return &failure{reasonTooLarge, "it would be too large with the defaults of the schema"}

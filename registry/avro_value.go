@@ -20,165 +20,134 @@ const maxJSON = 8 << 20
 type avroReader struct {
 	data []byte // not read yet
 	out  []byte
+	err  error // the first; nothing is read after it
 }
 
 var errCut = badValue("it was not written with its schema: it ends too early")
 
-func (r *avroReader) value(t *avroType, depth int) (err error) {
+func (r *avroReader) fail(err error) {
+	if r.err == nil {
+		r.err, r.data = err, nil
+	}
+}
+
+func (r *avroReader) value(t *avroType, depth int) {
 	if depth > maxNesting {
-		return &failure{reasonTooLarge, "its values are nested too deep"}
+		r.fail(&failure{reasonTooLarge, "its values are nested too deep"})
 	}
 	if len(r.out) > maxJSON {
-		return &failure{reasonTooLarge, "it would be too large when decoded"}
+		r.fail(&failure{reasonTooLarge, "it would be too large when decoded"})
+	}
+	if r.err != nil {
+		return
 	}
 	switch t.kind {
 	case "null":
 		r.out = append(r.out, "null"...)
 	case "boolean":
-		var b []byte
-		if b, err = r.take(1); err == nil {
-			r.out = strconv.AppendBool(r.out, b[0] != 0)
-		}
+		r.out = strconv.AppendBool(r.out, r.take(1)[0] != 0)
 	case "int", "long":
-		var n int64
-		if n, err = r.long(); err == nil {
-			r.number(n, t.logical)
-		}
+		r.number(r.long(), t.logical)
 	case "float":
-		var b []byte
-		if b, err = r.take(4); err == nil {
-			r.float(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))), 32)
-		}
+		r.float(float64(math.Float32frombits(binary.LittleEndian.Uint32(r.take(4)))), 32)
 	case "double":
-		var b []byte
-		if b, err = r.take(8); err == nil {
-			r.float(math.Float64frombits(binary.LittleEndian.Uint64(b)), 64)
-		}
+		r.float(math.Float64frombits(binary.LittleEndian.Uint64(r.take(8))), 64)
 	case "string":
-		var b []byte
-		if b, err = r.block(); err == nil {
-			r.out = appendText(r.out, string(b))
-		}
+		r.out = appendText(r.out, string(r.block()))
 	case "bytes":
-		var b []byte
-		if b, err = r.block(); err == nil {
-			r.bytes(b, t)
-		}
+		r.bytes(r.block(), t)
 	case "fixed":
-		var b []byte
-		if b, err = r.take(int64(t.size)); err == nil {
-			r.bytes(b, t)
-		}
+		r.bytes(r.take(int64(t.size)), t)
 	case "enum":
-		var n int64
-		if n, err = r.index(len(t.symbols)); err == nil {
+		if n := r.index(len(t.symbols)); r.err == nil {
 			r.out = appendText(r.out, t.symbols[n])
 		}
 	case "union":
-		var n int64
-		if n, err = r.index(len(t.branches)); err == nil {
-			return r.value(t.branches[n], depth+1)
+		if n := r.index(len(t.branches)); r.err == nil {
+			r.value(t.branches[n], depth+1)
 		}
 	case "record":
-		return r.record(t, depth)
+		r.record(t, depth)
 	default: // array, map
-		return r.list(t, depth)
+		r.list(t, depth)
 	}
-	return err
 }
 
-func (r *avroReader) record(t *avroType, depth int) error {
+func (r *avroReader) record(t *avroType, depth int) {
 	r.out = append(r.out, '{')
 	for i, field := range t.fields {
 		if i > 0 {
 			r.out = append(r.out, ',')
 		}
 		r.out = append(r.out, field.prefix...)
-		if err := r.value(field.value, depth+1); err != nil {
-			return err
+		if r.value(field.value, depth+1); r.err != nil {
+			return
 		}
 	}
 	r.out = append(r.out, '}')
-	return nil
 }
 
 // list reads the blocks of an array or a map. A negative count is followed by the size of the
 // block, and 0 ends the list.
-func (r *avroReader) list(t *avroType, depth int) error {
+func (r *avroReader) list(t *avroType, depth int) {
 	ends := "[]"
 	if t.kind == "map" {
 		ends = "{}"
 	}
 	r.out = append(r.out, ends[0])
-	for first := true; ; {
-		count, err := r.long()
-		if err != nil {
-			return err
-		}
-		if count == 0 {
-			r.out = append(r.out, ends[1])
-			return nil
-		}
+	isFirst := true
+	for count := r.long(); count != 0; count = r.long() {
 		if count < 0 {
 			if count = -count; count < 0 {
-				return badValue("it was not written with its schema: a list has a negative length")
+				r.fail(badValue("it was not written with its schema: a list has a negative length"))
 			}
-			if _, err := r.long(); err != nil {
-				return err
-			}
+			r.long()
 		}
-		for ; count > 0; count-- {
-			if !first {
+		for ; count > 0 && r.err == nil; count-- {
+			if !isFirst {
 				r.out = append(r.out, ',')
 			}
-			first = false
+			isFirst = false
 			if t.kind == "map" {
-				name, err := r.block()
-				if err != nil {
-					return err
-				}
-				r.out = append(appendText(r.out, string(name)), ':')
+				r.out = append(appendText(r.out, string(r.block())), ':')
 			}
-			if err := r.value(t.item, depth+1); err != nil {
-				return err
-			}
+			r.value(t.item, depth+1)
 		}
 	}
+	r.out = append(r.out, ends[1])
 }
 
-func (r *avroReader) take(n int64) ([]byte, error) {
+// take returns the next bytes. At the end of the data, it returns zeros for the types of a fixed length.
+func (r *avroReader) take(n int64) []byte {
 	if n < 0 || n > int64(len(r.data)) {
-		return nil, errCut
+		r.fail(errCut)
+		return make([]byte, 8)
 	}
 	taken := r.data[:n]
 	r.data = r.data[n:]
-	return taken, nil
+	return taken
 }
 
-func (r *avroReader) long() (int64, error) {
+// long is 0 after an error.
+func (r *avroReader) long() int64 {
 	n, read := binary.Varint(r.data)
 	if read <= 0 {
-		return 0, errCut
+		r.fail(errCut)
+		return 0
 	}
 	r.data = r.data[read:]
-	return n, nil
+	return n
 }
 
 // block reads a length and as many bytes.
-func (r *avroReader) block() ([]byte, error) {
-	n, err := r.long()
-	if err != nil {
-		return nil, err
-	}
-	return r.take(n)
-}
+func (r *avroReader) block() []byte { return r.take(r.long()) }
 
-func (r *avroReader) index(length int) (int64, error) {
-	n, err := r.long()
-	if err == nil && (n < 0 || n >= int64(length)) {
-		err = badValue("it was not written with its schema: it has index %d of %d", n, length)
+func (r *avroReader) index(length int) int64 {
+	n := r.long()
+	if n < 0 || n >= int64(length) {
+		r.fail(badValue("it was not written with its schema: it has index %d of %d", n, length))
 	}
-	return n, err
+	return n
 }
 
 // number writes an integer. Times beyond the year 9999 stay integers.
