@@ -283,6 +283,17 @@ func New(options Options) (*Server, error) {
 // handler answers one request within ctx's deadline.
 type handler func(ctx context.Context, c *fiber.Ctx, q *query) error
 
+// about gives a handler the id in its path. A resource that the handler does not find is named with its kind.
+func about(kind string, h func(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error) handler {
+	return func(ctx context.Context, c *fiber.Ctx, q *query) error {
+		id, err := pathID(c, kind)
+		if err != nil {
+			return err
+		}
+		return describeNotFound(h(ctx, c, q, id), kind, id)
+	}
+}
+
 // withDeadline gives a handler a deadline, since Fiber's own context does not end when
 // the client disconnects. It refuses parameters other than those named, and answers 304 to a caller that
 // has the answer already.

@@ -51,31 +51,13 @@ func (s *Server) archivedMessages(ctx context.Context, c *fiber.Ctx, q *query) e
 	return s.listMessages(ctx, c, q, dlq.Filter{Topic: topic, Archived: true})
 }
 
-func (s *Server) archivedMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	return s.showMessage(ctx, c, true)
-}
-
-func (s *Server) restoreMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "message")
+func (s *Server) restoreMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	m, err := mark(ctx, c, id, "restored", s.options.Database.Restore)
 	if err != nil {
-		return err
-	}
-	if err := readReason(c); err != nil {
-		return err
-	}
-	m, err := s.options.Database.Restore(ctx, auditOf(c), id)
-	var refused *dlq.NotRetryableError
-	switch {
-	case errors.As(err, &refused):
-		return conflict("message cannot be restored: "+refused.Reason, err)
-	case err != nil:
 		return describeNotFound(err, "archived message", id)
 	}
 	c.Location("/api/v1/dlq/messages/" + m.ID.String())
-	return reply(c, http.StatusCreated, markedView{
-		ID: m.ID, Status: m.Status, Message: fmt.Sprintf("archived message %s restored as %s", id, m.ID),
-		RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
-	})
+	return replyMarked(c, http.StatusCreated, &m, fmt.Sprintf("archived message %s restored as %s", id, m.ID))
 }
 
 type archiveRunView struct {

@@ -85,31 +85,14 @@ var auditParameters = []string{"page_size", "cursor", "subject", "action", "topi
 
 // operations reads the parameters of the audit, and of the list of single retries, which has fewer.
 func (q *query) operations(cursorVersion byte) dlq.OperationQuery {
-	wanted := dlq.OperationQuery{From: q.instant("from"), To: q.instant("to"), PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
-	if !wanted.From.IsZero() && !wanted.To.IsZero() && !wanted.From.Before(wanted.To) {
-		q.reject("to", "must be later than from")
-	}
+	wanted := dlq.OperationQuery{Topic: topicOf(q, "topic"), TargetID: idOf(q, "target_id", "target"),
+		Outcome: wordOf(q, "outcome", dlq.OperationOutcomes), PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
+	wanted.From, wanted.To = q.between()
 	wanted.Subject, _ = q.one("subject")
 	if action, given := q.one("action"); given {
 		wanted.Action = dlq.Permission(action)
 		if !slices.Contains(dlq.RoleAdmin.Permissions(), wanted.Action) {
 			q.reject("action", "is not a permission, such as %s", dlq.PermMessageRetry)
-		}
-	}
-	if topic, given := q.one("topic"); given {
-		if wanted.Topic = topic; !dlq.IsTopicName(topic) {
-			q.reject("topic", badTopic)
-		}
-	}
-	if id, given := q.one("target_id"); given {
-		var err error
-		if wanted.TargetID, err = dlq.ParseID(id); err != nil {
-			q.reject("target_id", "must be a UUID")
-		}
-	}
-	if outcome, given := q.one("outcome"); given {
-		if wanted.Outcome = dlq.OperationOutcome(outcome); !slices.Contains(dlq.OperationOutcomes, wanted.Outcome) {
-			q.reject("outcome", "must be done, accepted, refused, failed, cancelled or unknown")
 		}
 	}
 	if cursor, given := q.one("cursor"); given {

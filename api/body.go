@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
@@ -116,6 +115,15 @@ func (b *body) nested(name string, known ...string) *body {
 	return inner
 }
 
+// one reads a string, which is empty if it is no text.
+func (b *body) one(name string) (value string, given bool) {
+	raw, given := b.fields[name]
+	if given {
+		value, _ = textOf(raw)
+	}
+	return value, given
+}
+
 // text reads a string of at most limit characters.
 func (b *body) text(name string, limit int) (value string, given bool) {
 	raw, given := b.fields[name]
@@ -144,15 +152,15 @@ func textOf(raw json.RawMessage) (string, bool) {
 	return value, isText(value)
 }
 
-// integer reads a number from 0 to most, which is 0 when it is not given.
-func (b *body) integer(name string, most int) int {
+// integer reads a number, which is 0 when it is not given.
+func (b *body) integer(name string, least, most int) int {
 	raw, given := b.fields[name]
 	if !given {
 		return 0
 	}
 	value, ok := integerOf(raw)
-	if !ok || value < 0 || value > most {
-		b.reject(name, "must be an integer from 0 to %d", most)
+	if !ok || value < least || value > most {
+		b.reject(name, "must be an integer from %d to %d", least, most)
 		return 0
 	}
 	return value
@@ -207,21 +215,6 @@ func (b *body) list(name string, most int) []json.RawMessage {
 		return nil
 	}
 	return items
-}
-
-// instant reads an RFC 3339 time and converts it to UTC.
-func (b *body) instant(name string) time.Time {
-	raw, given := b.fields[name]
-	if !given {
-		return time.Time{}
-	}
-	value, _ := textOf(raw)
-	t, ok := parseInstant(value)
-	if !ok {
-		b.reject(name, notAnInstant)
-		return time.Time{}
-	}
-	return t
 }
 
 // item is the name of one list item in errors.

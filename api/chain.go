@@ -49,14 +49,10 @@ type hopAttemptView struct {
 	Error     *string       `json:"error"`
 }
 
-func (s *Server) chain(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "message")
-	if err != nil {
-		return err
-	}
+func (s *Server) chain(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	chain, err := s.options.Database.Chain(ctx, id)
 	if err != nil {
-		return describeNotFound(err, "dlq message", id)
+		return err
 	}
 	operations, err := s.operationsOf(ctx, chain.Hops...)
 	if err != nil {

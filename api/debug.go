@@ -63,10 +63,7 @@ func (s *Server) changeLogLevel(ctx context.Context, c *fiber.Ctx, _ *query) err
 	}
 	b := readBody(c, "level", "for", "reason")
 	b.require("level")
-	level, _ := b.text("level", maxBulkText)
-	if _, given := b.fields["level"]; given && !slices.Contains(logLevels, level) {
-		b.reject("level", "must be one of %s", strings.Join(logLevels, ", "))
-	}
+	level := wordOf(b, "level", logLevels)
 	period := b.period("for", maxLogLevelPeriod)
 	b.reason(c)
 	if err := b.err(); err != nil {
@@ -94,11 +91,10 @@ func (s *Server) recordLogLevel(ctx context.Context, c *fiber.Ctx, level string,
 
 // period reads a duration that is zero when it is not given.
 func (b *body) period(name string, most time.Duration) time.Duration {
-	raw, given := b.fields[name]
+	text, given := b.one(name)
 	if !given {
 		return 0
 	}
-	text, _ := textOf(raw)
 	period, err := time.ParseDuration(text)
 	if err != nil || period <= 0 || period > most {
 		b.reject(name, "must be a duration up to %s, such as \"10m\"", durationText(most))

@@ -61,11 +61,7 @@ const (
 	tooManyTopics = "the group has too many original topics"
 )
 
-func (s *Server) fixGroup(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "group")
-	if err != nil {
-		return err
-	}
+func (s *Server) fixGroup(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	b := readBody(c, "reason", "ticket")
 	fix := dlq.GroupFix{Ticket: b.ticket()}
 	b.reason(c)
@@ -74,7 +70,7 @@ func (s *Server) fixGroup(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	}
 	g, err := s.options.Database.Group(ctx, id, "")
 	if err != nil {
-		return describeNotFound(err, "group", id)
+		return err
 	}
 	// Before the ends are read, so that every record beyond them was also written after it.
 	if fix.At, err = s.options.Database.Now(ctx); err != nil {
@@ -85,10 +81,10 @@ func (s *Server) fixGroup(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		return err
 	}
 	if err := s.options.Database.FixGroup(ctx, auditOf(c), id, fix); err != nil {
-		return describeNotFound(err, "group", id)
+		return err
 	}
 	if g, err = s.options.Database.Group(ctx, id, ""); err != nil {
-		return describeNotFound(err, "group", id)
+		return err
 	}
 	view := fixedView{Group: viewGroup(&g), FixedAt: timestamp(fix.At), Marks: viewMarks(ctx, fix.Ends), Unmarked: unmarked}
 	view.Note = s.regressionNote(ctx, c, &g, &view)

@@ -1,12 +1,12 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"hash/fnv"
 	"net/http"
-	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -46,18 +46,10 @@ func (s *Server) groups(ctx context.Context, c *fiber.Ctx, q *query) error {
 	return reply(c, http.StatusOK, view)
 }
 
-func (s *Server) group(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "group")
-	if err != nil {
-		return err
-	}
-	return s.replyGroup(ctx, c, id)
-}
-
-func (s *Server) replyGroup(ctx context.Context, c *fiber.Ctx, id dlq.ID) error {
+func (s *Server) group(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	g, err := s.options.Database.Group(ctx, id, "")
 	if err != nil {
-		return describeNotFound(err, "group", id)
+		return err
 	}
 	return reply(c, http.StatusOK, viewGroup(&g))
 }
@@ -83,22 +75,8 @@ var groupParameters = []string{"topic", "state", "sort", "cursor", "page_size"}
 
 // groups reads the parameters of a list of groups.
 func (q *query) groups() dlq.GroupQuery {
-	wanted := dlq.GroupQuery{Sort: dlq.GroupsByFirstSeen, PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
-	if topic, given := q.one("topic"); given {
-		if wanted.Topic = topic; !dlq.IsTopicName(topic) {
-			q.reject("topic", badTopic)
-		}
-	}
-	if state, given := q.one("state"); given {
-		if wanted.State = dlq.GroupState(state); !slices.Contains(dlq.GroupStates, wanted.State) {
-			q.reject("state", "must be open, held or fixed")
-		}
-	}
-	if sort, given := q.one("sort"); given {
-		if wanted.Sort = dlq.GroupSort(sort); !slices.Contains(dlq.GroupSorts, wanted.Sort) {
-			q.reject("sort", "must be first_seen, last_seen or pending")
-		}
-	}
+	wanted := dlq.GroupQuery{Topic: topicOf(q, "topic"), State: wordOf(q, "state", dlq.GroupStates),
+		Sort: cmp.Or(wordOf(q, "sort", dlq.GroupSorts), dlq.GroupsByFirstSeen), PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
 	if cursor, given := q.one("cursor"); given {
 		after, err := decodeGroupCursor(cursor, &wanted)
 		if err != nil {

@@ -169,7 +169,7 @@ func (b *body) letter() (l dlq.Letter) {
 		b.reject("headers", "a letter %s", badPointer)
 	}
 	f := &l.Failure
-	f.Attempts = b.integer("attempts", 1_000_000)
+	f.Attempts = b.integer("attempts", 0, 1_000_000)
 	if e := b.nested("error", "message", "class", "cause_class", "stack_trace"); e != nil {
 		f.ErrorMessage, _ = e.text("message", maxErrorText)
 		f.ErrorClass, _ = e.text("class", maxBulkText)
@@ -183,11 +183,10 @@ func (b *body) letter() (l dlq.Letter) {
 			f.Origin.Family = dlq.FamilyHandedIn
 		}
 		if partition := o.optionalInteger("partition", 1<<31-1); partition != nil {
-			f.Origin.Partition = new(int32)
-			*f.Origin.Partition = int32(*partition)
+			f.Origin.Partition = new(int32(*partition))
 		}
 		f.Origin.Offset = o.optionalInteger("offset", 1<<62)
-		f.Origin.Timestamp = o.instant("timestamp")
+		f.Origin.Timestamp = instantOf(o, "timestamp")
 		if f.Origin.Topic == "" && (f.Origin.Partition != nil || f.Origin.Offset != nil || !f.Origin.Timestamp.IsZero()) {
 			o.reject("topic", "is required with partition, offset and timestamp")
 		}
@@ -199,8 +198,7 @@ func (b *body) optionalInteger(name string, most int) *int64 {
 	if _, given := b.fields[name]; !given {
 		return nil
 	}
-	n := int64(b.integer(name, most))
-	return &n
+	return new(int64(b.integer(name, 0, most)))
 }
 
 // readBinaryLetter reads a request whose body is the value of a record.

@@ -28,8 +28,8 @@ type command struct {
 	inEffect func(*dlq.Job) bool
 }
 
-func (s *Server) pauseJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	return s.steer(ctx, c, readBody(c, "reason"), func(bulk *dlq.Job, reason string) command {
+func (s *Server) pauseJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	return s.steer(ctx, c, id, readBody(c, "reason"), func(bulk *dlq.Job, reason string) command {
 		// A paused job is paused too: it may have paused itself and would resume by
 		// itself. After this call it stays paused.
 		switch {
@@ -49,10 +49,10 @@ func (s *Server) pauseJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	})
 }
 
-func (s *Server) resumeJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
+func (s *Server) resumeJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	// A running job is resumed too: a pause may be in progress, and the latest command
 	// counts.
-	return s.steer(ctx, c, readBody(c, "reason"), func(*dlq.Job, string) command {
+	return s.steer(ctx, c, id, readBody(c, "reason"), func(*dlq.Job, string) command {
 		return command{
 			send:     s.retries.ResumeJob,
 			inEffect: func(now *dlq.Job) bool { return now.State == dlq.JobRunning },
@@ -60,8 +60,8 @@ func (s *Server) resumeJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	})
 }
 
-func (s *Server) cancelJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	return s.steer(ctx, c, readBody(c, "reason"), func(j *dlq.Job, _ string) command {
+func (s *Server) cancelJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	return s.steer(ctx, c, id, readBody(c, "reason"), func(j *dlq.Job, _ string) command {
 		return command{
 			isForAll: true,
 			send:     func(ctx context.Context, asked *dlq.Operation, _ dlq.ID) error { return s.cancel(ctx, asked, j) },
@@ -100,11 +100,11 @@ func (s *Server) cancel(ctx context.Context, asked *dlq.Operation, j *dlq.Job) e
 	return err
 }
 
-func (s *Server) changeJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
+func (s *Server) changeJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	b := readBody(c, "rate_limit", "reason")
 	b.require("rate_limit")
-	rate := b.integer("rate_limit", maxRate)
-	return s.steer(ctx, c, b, func(*dlq.Job, string) command {
+	rate := b.integer("rate_limit", 0, maxRate)
+	return s.steer(ctx, c, id, b, func(*dlq.Job, string) command {
 		return command{
 			send: func(ctx context.Context, asked *dlq.Operation, id dlq.ID) error {
 				return s.retries.SetJobRate(ctx, asked, id, rate)
@@ -116,18 +116,14 @@ func (s *Server) changeJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
 
 // steer sends a command to a job. It answers 200 when the command takes effect
 // within steerTimeout, and 202 otherwise.
-func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, newCommand func(bulk *dlq.Job, reason string) command) error {
-	id, err := pathID(c, "job")
-	if err != nil {
-		return err
-	}
+func (s *Server) steer(ctx context.Context, c *fiber.Ctx, id dlq.ID, b *body, newCommand func(bulk *dlq.Job, reason string) command) error {
 	reason := b.reason(c)
 	if err := b.err(); err != nil {
 		return err
 	}
 	bulk, err := s.options.Database.Job(ctx, id)
 	if err != nil {
-		return describeNotFound(err, "job", id)
+		return err
 	}
 	if bulk.State.IsFinal() {
 		return jobEnded(&bulk, nil)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -43,23 +42,15 @@ func (s *Server) jobs(ctx context.Context, c *fiber.Ctx, q *query) error {
 
 // jobs reads the parameters of the list of jobs.
 func (q *query) jobs() dlq.JobQuery {
-	wanted := dlq.JobQuery{From: q.instant("from"), To: q.instant("to"), PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
-	if !wanted.From.IsZero() && !wanted.To.IsZero() && !wanted.From.Before(wanted.To) {
-		q.reject("to", "must be later than from")
-	}
+	wanted := dlq.JobQuery{PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
+	wanted.From, wanted.To = q.between()
 	wanted.Topic, _ = q.one("topic")
 	wanted.Actor, _ = q.one("actor")
-	if kind, given := q.one("kind"); given {
-		wanted.Kinds = []dlq.JobKind{dlq.JobKind(kind)}
-		if !slices.Contains(dlq.JobKinds, wanted.Kinds[0]) {
-			q.reject("kind", "must be one of %s", listed(dlq.JobKinds))
-		}
+	if kind := wordOf(q, "kind", dlq.JobKinds); kind != "" {
+		wanted.Kinds = []dlq.JobKind{kind}
 	}
-	if state, given := q.one("state"); given {
-		wanted.States = []dlq.JobState{dlq.JobState(state)}
-		if !slices.Contains(dlq.JobStates, wanted.States[0]) {
-			q.reject("state", "must be one of %s", listed(dlq.JobStates))
-		}
+	if state := wordOf(q, "state", dlq.JobStates); state != "" {
+		wanted.States = []dlq.JobState{state}
 	}
 	if cursor, given := q.one("cursor"); given {
 		position, err := decodeOperationCursor(jobCursorVersion, cursor)
@@ -71,18 +62,14 @@ func (q *query) jobs() dlq.JobQuery {
 	return wanted
 }
 
-func (s *Server) job(ctx context.Context, c *fiber.Ctx, q *query) error {
-	id, err := pathID(c, "job")
-	if err != nil {
-		return err
-	}
+func (s *Server) job(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error {
 	verify := q.choice("verified")
 	if err := q.err(); err != nil {
 		return err
 	}
 	j, err := s.options.Database.Job(ctx, id)
 	if err != nil {
-		return describeNotFound(err, "job", id)
+		return err
 	}
 	view := s.viewJob(&j, time.Now())
 	if retry, ok := view.(retryJobView); ok && verify != nil && *verify {

@@ -127,31 +127,27 @@ type attemptView struct {
 	Operation *dlq.ID       `json:"operation_id"`
 }
 
-func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	return s.showMessage(ctx, c, false)
+func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	return s.showMessage(ctx, c, id, false)
 }
 
-func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, isArchived bool) error {
-	id, err := pathID(c, "message")
-	if err != nil {
-		return err
-	}
+func (s *Server) archivedMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	return s.showMessage(ctx, c, id, true)
+}
+
+func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, id dlq.ID, isArchived bool) error {
 	if err := s.reserveDetail(ctx, c, id, isArchived); err != nil {
 		return err
 	}
 	d, err := s.guard.show(ctx, id, isArchived)
 	if err != nil {
-		return describeNotFound(err, "dlq message", id)
+		return err
 	}
 	return s.replyMessage(ctx, c, &d, isArchived)
 }
 
 // unmaskMessage reveals a message, also an archived one, and answers with it.
-func (s *Server) unmaskMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "message")
-	if err != nil {
-		return err
-	}
+func (s *Server) unmaskMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	b := readBody(c, "reason")
 	b.require("reason")
 	if reason := b.reason(c); strings.TrimSpace(reason) == "" && b.err() == nil {
@@ -160,14 +156,14 @@ func (s *Server) unmaskMessage(ctx context.Context, c *fiber.Ctx, _ *query) erro
 	if err := b.err(); err != nil {
 		return err
 	}
-	_, err = s.options.Store.Weigh(ctx, id, false)
+	_, err := s.options.Store.Weigh(ctx, id, false)
 	isArchived := errors.Is(err, dlq.ErrNotFound)
 	if err := s.reserveDetail(ctx, c, id, isArchived); err != nil {
 		return err
 	}
 	d, err := s.guard.Unmask(ctx, auditOf(c), id, isArchived)
 	if err != nil {
-		return describeNotFound(err, "dlq message", id)
+		return err
 	}
 	return s.replyMessage(ctx, c, &d, isArchived)
 }
@@ -230,7 +226,7 @@ func (s *Server) viewDetail(d *dlq.Detail, operations map[string]dlq.ID, verdict
 func (s *Server) reserveDetail(ctx context.Context, c *fiber.Ctx, id dlq.ID, isArchived bool) error {
 	w, err := s.options.Store.Weigh(ctx, id, isArchived)
 	if err != nil {
-		return describeNotFound(err, "dlq message", id)
+		return err
 	}
 	peak := peakOfDetail(&w)
 	if s.options.Masking != nil { // a message is in memory as it is and as it is shown
@@ -310,18 +306,14 @@ type deletedView struct {
 
 // deleteMessage takes the reason from the query: not every client can send a body with
 // DELETE.
-func (s *Server) deleteMessage(ctx context.Context, c *fiber.Ctx, q *query) error {
-	id, err := pathID(c, "message")
-	if err != nil {
-		return err
-	}
+func (s *Server) deleteMessage(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error {
 	reason, _ := q.one("reason")
 	if err := q.err(); err != nil {
 		return err
 	}
 	auditOf(c).Reason = reason
 	if err := s.options.Store.Delete(ctx, auditOf(c), id); err != nil {
-		return describeNotFound(err, "dlq message", id)
+		return err
 	}
 	return reply(c, http.StatusOK, deletedView{Success: true, Message: fmt.Sprintf("message %s deleted", id)})
 }
@@ -334,46 +326,35 @@ type markedView struct {
 	MaxRetries int        `json:"max_retries"`
 }
 
-func (s *Server) markDead(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "message")
-	if err != nil {
-		return err
-	}
-	if err := readReason(c); err != nil {
-		return err
-	}
-	m, err := s.options.Store.MarkDead(ctx, auditOf(c), id)
-	var refused *dlq.NotRetryableError
-	switch {
-	case errors.As(err, &refused):
-		return conflict(fmt.Sprintf("message cannot be marked dead: status=%s", refused.Status), err)
-	case err != nil:
-		return describeNotFound(err, "dlq message", id)
-	}
-	return reply(c, http.StatusOK, markedView{
-		ID: m.ID, Status: m.Status, Message: fmt.Sprintf("message %s marked dead", id),
-		RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
-	})
+func replyMarked(c *fiber.Ctx, status int, m *dlq.Message, text string) error {
+	return reply(c, status, markedView{ID: m.ID, Status: m.Status, Message: text, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries})
 }
 
-func (s *Server) reviveMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "message")
+// mark makes a change of a message, for the reason in the body. done says in an error which change was refused.
+func mark(ctx context.Context, c *fiber.Ctx, id dlq.ID, done string,
+	change func(context.Context, *dlq.Operation, dlq.ID) (dlq.Message, error)) (dlq.Message, error) {
+	if err := readReason(c); err != nil {
+		return dlq.Message{}, err
+	}
+	m, err := change(ctx, auditOf(c), id)
+	if refused, ok := errors.AsType[*dlq.NotRetryableError](err); ok {
+		err = conflict("message cannot be "+done+": "+cmp.Or(refused.Reason, "status="+string(refused.Status)), err)
+	}
+	return m, err
+}
+
+func (s *Server) markDead(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	m, err := mark(ctx, c, id, "marked dead", s.options.Store.MarkDead)
 	if err != nil {
 		return err
 	}
-	if err := readReason(c); err != nil {
+	return replyMarked(c, http.StatusOK, &m, fmt.Sprintf("message %s marked dead", id))
+}
+
+func (s *Server) reviveMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	m, err := mark(ctx, c, id, "revived", s.options.Database.Revive)
+	if err != nil {
 		return err
 	}
-	m, err := s.options.Database.Revive(ctx, auditOf(c), id)
-	var refused *dlq.NotRetryableError
-	switch {
-	case errors.As(err, &refused):
-		return conflict("message cannot be revived: "+refused.Reason, err)
-	case err != nil:
-		return describeNotFound(err, "dlq message", id)
-	}
-	return reply(c, http.StatusOK, markedView{
-		ID: m.ID, Status: m.Status, Message: fmt.Sprintf("message %s revived", id),
-		RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
-	})
+	return replyMarked(c, http.StatusOK, &m, fmt.Sprintf("message %s revived", id))
 }

@@ -90,11 +90,7 @@ func (s *Server) createPlan(ctx context.Context, c *fiber.Ctx, _ *query) error {
 }
 
 // plan answers with a plan as createPlan did. Its sample has the messages as they are now, without deleted ones.
-func (s *Server) plan(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "plan")
-	if err != nil {
-		return err
-	}
+func (s *Server) plan(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	plan, err := s.options.Database.Plan(ctx, id)
 	if err != nil {
 		return describePlan(err, id)
@@ -174,11 +170,7 @@ func (s *Server) startPlan(ctx context.Context, c *fiber.Ctx, b *body) error {
 			b.reject(name, "is part of the plan")
 		}
 	}
-	text, _ := textOf(b.fields[planField])
-	id, err := dlq.ParseID(text)
-	if err != nil || id.IsZero() {
-		b.reject(planField, "must be the UUID of a plan")
-	}
+	id := idOf(b, planField, "plan")
 	reason := b.reason(c)
 	if err := b.err(); err != nil {
 		return err

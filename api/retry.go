@@ -39,11 +39,7 @@ type retryView struct {
 // retryFields are the fields of a retry.
 var retryFields = append([]string{"reason", targetField}, editFields...)
 
-func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "message")
-	if err != nil {
-		return err
-	}
+func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	b := readBody(c, retryFields...)
 	requested, edit := b.target(), b.edit()
 	if edit == nil && requested != "" {
@@ -58,7 +54,7 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	}
 	m, err := s.options.Store.Message(ctx, id)
 	if err != nil {
-		return describeNotFound(err, "dlq message", id)
+		return err
 	}
 	asked := auditOf(c)
 	asked.Topic = m.DLQTopic
@@ -87,7 +83,7 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	}
 	execution, err := s.retries.StartRetryMessage(ctx, asked, &m, workflows.RetryMessageInput{MessageID: id, TargetTopic: requested})
 	if err != nil {
-		return describeUnsent(describeNotFound(err, "dlq message", id), editedFrom, id)
+		return describeUnsent(describeNotFound(err, "message", id), editedFrom, id)
 	}
 	wait := s.waitTime(c)
 	result, ended, err := await(s, c, wait, execution, s.retries.AwaitRetryMessage)
@@ -100,7 +96,7 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	case errors.Is(err, workflows.ErrStopped):
 		return s.retryStopped(c, id, editedFrom, execution)
 	case err != nil && !errors.Is(err, dlq.ErrUnavailable):
-		return describeNotFound(err, "dlq message", id)
+		return describeNotFound(err, "message", id)
 	case ended:
 		return reply(c, http.StatusOK, s.viewRetry(id, editedFrom, execution, result))
 	}
@@ -114,7 +110,7 @@ func (s *Server) retryStopped(c *fiber.Ctx, id, editedFrom dlq.ID, execution wor
 	defer cancel()
 	m, err := s.options.Store.Message(ctx, id)
 	if err != nil {
-		return describeNotFound(err, "dlq message", id)
+		return describeNotFound(err, "message", id)
 	}
 	return reply(c, http.StatusOK, s.viewRetry(id, editedFrom, execution, workflows.RetryMessageResult{
 		Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries, Error: "its workflow was cancelled or terminated",
@@ -200,7 +196,7 @@ func (s *Server) retryContinues(c *fiber.Ctx, m dlq.Message, editedFrom dlq.ID, 
 	now, err := s.options.Store.Message(ctx, m.ID)
 	switch {
 	case errors.Is(err, dlq.ErrNotFound):
-		return describeNotFound(err, "dlq message", m.ID)
+		return describeNotFound(err, "message", m.ID)
 	case err == nil:
 		m = now
 	}

@@ -39,7 +39,7 @@ func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	// A caller who sends other filters here would have the whole topic retried.
 	b := readBody(c, "group", targetField, "rate_limit", "reason")
 	spec := dlq.JobSpec{Kind: dlq.KindRetry, Filter: b.filter(topic), Order: dlq.OrderKey, TargetTopic: b.target(),
-		RateLimit: b.integer("rate_limit", maxRate), Reason: b.reason(c)}
+		RateLimit: b.integer("rate_limit", 0, maxRate), Reason: b.reason(c)}
 	if err := b.err(); err != nil {
 		return err
 	}

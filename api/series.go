@@ -1,9 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
-	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -34,7 +34,7 @@ func (s *Server) series(ctx context.Context, c *fiber.Ctx, q *query) error {
 	}
 	if wanted.Fit(now); wanted.Buckets() == 0 {
 		name := "from"
-		if wanted := q.instant(name); wanted.IsZero() {
+		if wanted := instantOf(q, name); wanted.IsZero() {
 			name = "to"
 		}
 		q.reject(name, "leaves no bucket that is kept: use a time of the last day for minutes, or of the last 31 days for hours, with from before to")
@@ -59,22 +59,6 @@ func (s *Server) series(ctx context.Context, c *fiber.Ctx, q *query) error {
 
 // series reads the parameters of arrivals over time.
 func (q *query) series() dlq.SeriesQuery {
-	wanted := dlq.SeriesQuery{Step: dlq.StepHour, From: q.instant("from"), To: q.instant("to")}
-	if topic, given := q.one("topic"); given {
-		if wanted.Topic = topic; !dlq.IsTopicName(topic) {
-			q.reject("topic", badTopic)
-		}
-	}
-	if group, given := q.one("group"); given {
-		var err error
-		if wanted.Group, err = dlq.ParseID(group); err != nil || wanted.Group.IsZero() {
-			q.reject("group", "must be the UUID of a group")
-		}
-	}
-	if step, given := q.one("step"); given {
-		if wanted.Step = dlq.Step(step); !slices.Contains(dlq.Steps, wanted.Step) {
-			q.reject("step", "must be minute or hour")
-		}
-	}
-	return wanted
+	return dlq.SeriesQuery{Topic: topicOf(q, "topic"), Group: idOf(q, "group", "group"),
+		Step: cmp.Or(wordOf(q, "step", dlq.Steps), dlq.StepHour), From: instantOf(q, "from"), To: instantOf(q, "to")}
 }
