@@ -2,11 +2,9 @@ package api
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -52,16 +50,9 @@ func (s *Server) audit(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err != nil {
 		return err
 	}
-	view := operationsView{
-		Operations: make([]operationView, 0, len(page.Operations)),
-		Pagination: cursorPaginationView{PageSize: wanted.PageSize, HasNext: page.HasNext},
-	}
-	for i := range page.Operations {
-		view.Operations = append(view.Operations, s.viewOperation(&page.Operations[i]))
-	}
+	view := operationsView{views(page.Operations, s.viewOperation), cursorPaginationView{PageSize: wanted.PageSize, HasNext: page.HasNext}}
 	if n := len(page.Operations); page.HasNext && n > 0 {
-		next := encodeOperationCursor(operationCursorVersion, page.Operations[n-1].Cursor())
-		view.Pagination.NextCursor = &next
+		view.Pagination.NextCursor = new(encodeOperationCursor(operationCursorVersion, page.Operations[n-1].Cursor()))
 	}
 	return reply(c, http.StatusOK, view)
 }
@@ -95,13 +86,7 @@ func (q *query) operations(cursorVersion byte) dlq.OperationQuery {
 			q.reject("action", "is not a permission, such as %s", dlq.PermMessageRetry)
 		}
 	}
-	if cursor, given := q.one("cursor"); given {
-		position, err := decodeOperationCursor(cursorVersion, cursor)
-		if err != nil {
-			q.reject("cursor", "%s", err.Error())
-		}
-		wanted.After = &position
-	}
+	wanted.After = q.operationCursor(cursorVersion)
 	return wanted
 }
 
@@ -122,30 +107,4 @@ func (s *Server) operationsOf(ctx context.Context, hops ...dlq.Hop) (map[string]
 		return map[string]dlq.ID{}, nil
 	}
 	return s.options.Database.OperationsOf(ctx, messages, tokens)
-}
-
-// operationCursorVersion differs from cursorVersion, so that no list accepts the cursor of the
-// other.
-const (
-	operationCursorVersion = 3
-	jobCursorVersion       = 5
-	retryCursorVersion     = 6
-	operationCursorSize    = 25 // version, microseconds since 1970, id
-)
-
-func encodeOperationCursor(version byte, position dlq.OperationCursor) string {
-	b := make([]byte, 1, operationCursorSize)
-	b[0] = version
-	b = binary.BigEndian.AppendUint64(b, uint64(position.At.UnixMicro()))
-	return cursorEncoding.EncodeToString(append(b, position.ID[:]...))
-}
-
-func decodeOperationCursor(version byte, cursor string) (position dlq.OperationCursor, err error) {
-	b, err := cursorEncoding.DecodeString(cursor) // which ignores line breaks
-	if err != nil || len(b) != operationCursorSize || len(cursor) != cursorEncoding.EncodedLen(operationCursorSize) || b[0] != version {
-		return dlq.OperationCursor{}, errCursor
-	}
-	position.At = time.UnixMicro(int64(binary.BigEndian.Uint64(b[1:]))).UTC()
-	copy(position.ID[:], b[9:])
-	return position, nil
 }

@@ -66,11 +66,8 @@ func (s *Server) chain(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) e
 	if err != nil {
 		return err
 	}
-	view := chainView{ID: id, Truncated: chain.Truncated, Hops: make([]hopView, 0, len(chain.Hops))}
-	for i := range chain.Hops {
-		view.Hops = append(view.Hops, s.viewHop(&chain.Hops[i], operations, verdicts[chain.Hops[i].ID]))
-	}
-	return reply(c, http.StatusOK, view)
+	hops := views(chain.Hops, func(h *dlq.Hop) hopView { return s.viewHop(h, operations, verdicts[h.ID]) })
+	return reply(c, http.StatusOK, chainView{ID: id, Truncated: chain.Truncated, Hops: hops})
 }
 
 func (s *Server) viewHop(h *dlq.Hop, operations map[string]dlq.ID, verdict dlq.Verdict) hopView {

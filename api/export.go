@@ -40,13 +40,7 @@ var exportParameters = slices.Concat([]string{"limit", "cursor"}, filterParamete
 func (q *query) exportedQuery(topic string) (wanted dlq.ListQuery, limit int) {
 	wanted = dlq.ListQuery{Filter: q.filterBody().filter(topic), Page: 1, OldestFirst: true, IsBare: true}
 	limit = q.integer("limit", math.MaxInt, maxExport)
-	if cursor, given := q.one("cursor"); given {
-		position, err := decodeCursor(cursor, true)
-		if err != nil {
-			q.reject("cursor", "%s", err.Error())
-		}
-		wanted.After = &position
-	}
+	wanted.After = cursorOf(q, func(cursor string) (dlq.Keyset, error) { return decodeCursor(cursor, true) })
 	return wanted, limit
 }
 
@@ -241,11 +235,7 @@ func (e *export) choose() (dlq.ExportPage, error) {
 	ctx, cancel := context.WithTimeout(e.ctx, s.options.RequestTimeout)
 	defer cancel()
 	e.query.PageSize = min(exportPage, e.left)
-	choose := func() (dlq.ExportPage, error) { return s.options.Database.ExportPage(ctx, e.query) }
-	if readsMany(ctx, &e.query) {
-		return scan(ctx, s, choose)
-	}
-	return choose()
+	return scanIf(ctx, s, readsMany(ctx, &e.query), func() (dlq.ExportPage, error) { return s.options.Database.ExportPage(ctx, e.query) })
 }
 
 // part reads and writes some messages of a page.

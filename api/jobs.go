@@ -52,13 +52,7 @@ func (q *query) jobs() dlq.JobQuery {
 	if state := wordOf(q, "state", dlq.JobStates); state != "" {
 		wanted.States = []dlq.JobState{state}
 	}
-	if cursor, given := q.one("cursor"); given {
-		position, err := decodeOperationCursor(jobCursorVersion, cursor)
-		if err != nil {
-			q.reject("cursor", "%s", err)
-		}
-		wanted.After = &position
-	}
+	wanted.After = q.operationCursor(jobCursorVersion)
 	return wanted
 }
 

@@ -247,10 +247,10 @@ func (g guard) hidePlan(ctx context.Context, plan *dlq.JobPlan) error {
 	}
 	for i := range plan.Summary.ByGroup {
 		of := &plan.Summary.ByGroup[i]
-		if of.ID.IsZero() {
+		if of.ID == nil {
 			continue
 		}
-		group, err := g.database.Group(ctx, of.ID, "")
+		group, err := g.database.Group(ctx, *of.ID, "")
 		switch {
 		case describeGone(err) != nil:
 			return err

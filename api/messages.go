@@ -199,9 +199,9 @@ func (s *Server) viewDetail(d *dlq.Detail, operations map[string]dlq.ID, verdict
 		messageFields: fieldsOf(&d.Message), DLQTopic: d.DLQTopic,
 		Origin: viewOrigin(&d.Failure), Source: viewSource(d.Source),
 		Key: viewBytes(d.Record.Key), Value: viewBytes(d.Record.Value),
-		Headers: viewHeaders(d.Record.Headers), RecordTimestamp: optionalTime(&d.Record.Timestamp),
+		Headers: views(d.Record.Headers, viewHeader), RecordTimestamp: optionalTime(&d.Record.Timestamp),
 		ErrorClass: optionalText(d.ErrorClass), StackTrace: optionalText(d.Failure.StackTrace),
-		Attempts: make([]attemptView, 0, len(d.Attempts)), Workflow: s.viewWorkflow(d.Owner), Operation: optionalID(operations[d.Owner.Token]),
+		Workflow: s.viewWorkflow(d.Owner), Operation: optionalID(operations[d.Owner.Token]),
 		PreviousID: optionalID(d.PreviousID),
 		Resolution: optionalText(string(d.Ended())), Target: viewTarget(&d.Message, verdict), CauseClass: optionalText(d.Failure.CauseClass),
 		TraceID: optionalText(d.Failure.TraceID), CorrelationID: optionalText(d.Failure.CorrelationID), Suspicion: optionalText(d.Failure.Suspicion),
@@ -212,13 +212,13 @@ func (s *Server) viewDetail(d *dlq.Detail, operations map[string]dlq.ID, verdict
 	if d.Unreadable != nil {
 		view.HeadersError = new(d.Unreadable.Error())
 	}
-	for _, a := range d.Attempts {
-		view.Attempts = append(view.Attempts, attemptView{
+	view.Attempts = views(d.Attempts, func(a *dlq.Attempt) attemptView {
+		return attemptView{
 			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Result: a.Result,
 			Category: optionalText(string(a.Category)), Error: optionalText(a.Error), Workflow: s.viewWorkflow(a.Owner),
 			Operation: optionalID(operations[a.Owner.Token]),
-		})
-	}
+		}
+	})
 	return view
 }
 
@@ -278,23 +278,14 @@ func (s *Server) viewPointed(ctx context.Context, d *shownMessage) *pointedView 
 		return failed("the record cannot be read now; try again later")
 	}
 	record = d.hideRecord(record)
-	return &pointedView{Key: viewBytes(record.Key), Value: viewBytes(record.Value), Headers: viewHeaders(record.Headers),
+	return &pointedView{Key: viewBytes(record.Key), Value: viewBytes(record.Value), Headers: views(record.Headers, viewHeader),
 		RecordTimestamp: optionalTime(&record.Timestamp)}
 }
 
-func viewHeaders(headers []dlq.Header) []headerView {
-	views := make([]headerView, len(headers))
-	for i, header := range headers {
-		views[i] = viewHeader(header)
-	}
-	return views
-}
-
-func viewHeader(header dlq.Header) headerView {
+func viewHeader(header *dlq.Header) headerView {
 	view := headerView{Key: header.Key, Value: header.Value}
 	if header.Value != nil && utf8.Valid(header.Value) {
-		text := string(header.Value)
-		view.Text = &text
+		view.Text = new(string(header.Value))
 	}
 	return view
 }

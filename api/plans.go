@@ -28,7 +28,7 @@ type planView struct {
 	Skipped   int64                `json:"skipped"`
 	ByStatus  map[dlq.Status]int64 `json:"by_status"`
 	Sample    []listedView         `json:"sample"`
-	ByGroup   []previewGroupView   `json:"by_group"`
+	ByGroup   []dlq.PlanGroup      `json:"by_group"`
 	// MoreGroups is how many groups ByGroup leaves out.
 	MoreGroups int64 `json:"more_groups"`
 	// Filters and RequestReason are the request's.
@@ -39,29 +39,10 @@ type planView struct {
 // retryPlanView is the plan of a bulk retry.
 type retryPlanView struct {
 	planView
-	ByErrorClass  []previewCountView `json:"by_error_class"`
-	ByTargetTopic []previewCountView `json:"by_target_topic"`
-	SkipReasons   []previewCountView `json:"skip_reasons"`
+	ByErrorClass  []dlq.PreviewCount `json:"by_error_class"`
+	ByTargetTopic []dlq.PreviewCount `json:"by_target_topic"`
+	SkipReasons   []dlq.PreviewCount `json:"skip_reasons"`
 	retrySpecView
-}
-
-type previewGroupView struct {
-	ID    *dlq.ID `json:"id"` // null for messages in no group
-	Title string  `json:"title"`
-	Count int64   `json:"count"`
-}
-
-func viewByGroup(groups []dlq.PlanGroup) []previewGroupView {
-	view := make([]previewGroupView, 0, len(groups))
-	for _, g := range groups {
-		view = append(view, previewGroupView{ID: optionalID(g.ID), Title: g.Title, Count: g.Count})
-	}
-	return view
-}
-
-type previewCountView struct {
-	Name  string `json:"name"`
-	Count int64  `json:"count"`
 }
 
 // createPlan answers with the effect that a job would have, and keeps it as a plan.
@@ -130,7 +111,7 @@ func (s *Server) replyPlan(c *fiber.Ctx, plan *dlq.JobPlan, messages []dlq.Messa
 	view := planView{
 		ID: plan.ID, Hash: plan.Hash(), ExpiresAt: timestamp(plan.ExpiresAt),
 		Kind: spec.Kind, Topic: spec.Topic, Matched: plan.Effect.Matched, Skipped: summary.Skipped, ByStatus: countsOf(summary.ByStatus),
-		Sample: sample, ByGroup: viewByGroup(summary.ByGroup), MoreGroups: summary.Groups - int64(len(summary.ByGroup)),
+		Sample: sample, ByGroup: append([]dlq.PlanGroup{}, summary.ByGroup...), MoreGroups: summary.Groups - int64(len(summary.ByGroup)),
 		Filters: viewFilter(&spec.Filter), RequestReason: optionalText(spec.Reason),
 	}
 	if plan.IsStarted {
@@ -140,8 +121,8 @@ func (s *Server) replyPlan(c *fiber.Ctx, plan *dlq.JobPlan, messages []dlq.Messa
 		return reply(c, http.StatusOK, view)
 	}
 	return reply(c, http.StatusOK, retryPlanView{
-		planView: view, ByErrorClass: viewCounts(summary.ByErrorClass), SkipReasons: viewCounts(summary.SkipReasons),
-		ByTargetTopic: viewCounts(plan.Effect.ByTarget), retrySpecView: viewRetrySpec(spec),
+		planView: view, ByErrorClass: append([]dlq.PreviewCount{}, summary.ByErrorClass...), SkipReasons: append([]dlq.PreviewCount{}, summary.SkipReasons...),
+		ByTargetTopic: append([]dlq.PreviewCount{}, plan.Effect.ByTarget...), retrySpecView: viewRetrySpec(spec),
 	})
 }
 
@@ -269,12 +250,4 @@ func (s *Server) timeoutError(ctx context.Context, reason, remedy string, err er
 		return err
 	}
 	return unavailable(fmt.Sprintf("%s %s (server.plan_timeout); %s", reason, durationText(s.options.PlanTimeout), remedy), err)
-}
-
-func viewCounts(counts []dlq.PreviewCount) []previewCountView {
-	view := make([]previewCountView, 0, len(counts))
-	for _, count := range counts {
-		view = append(view, previewCountView(count))
-	}
-	return view
 }

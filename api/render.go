@@ -74,6 +74,15 @@ func optionalID(id dlq.ID) *dlq.ID {
 	return &id
 }
 
+// views shows a list; it is never null.
+func views[T, V any](list []T, view func(*T) V) []V {
+	shown := make([]V, len(list))
+	for i := range list {
+		shown[i] = view(&list[i])
+	}
+	return shown
+}
+
 // messageFields are the fields of a message in their documented order.
 type messageFields struct {
 	ID            dlq.ID          `json:"id"`

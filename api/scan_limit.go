@@ -23,12 +23,12 @@ func readsMany(ctx context.Context, q *dlq.ListQuery) bool {
 	return isScan(q) || !q.Group.IsZero() && a.within() != ""
 }
 
-// listWithin lists messages. If it reads many, it waits a short time until it may run.
-func (s *Server) listWithin(ctx context.Context, q dlq.ListQuery) (dlq.Page, error) {
-	if !readsMany(ctx, &q) {
-		return s.options.Store.List(ctx, q)
+// scanIf is scan for a list that reads many rows in some cases only.
+func scanIf[P any](ctx context.Context, s *Server, readsMany bool, list func() (P, error)) (P, error) {
+	if !readsMany {
+		return list()
 	}
-	return scan(ctx, s, func() (dlq.Page, error) { return s.options.Store.List(ctx, q) })
+	return scan(ctx, s, list)
 }
 
 // scan waits a short time until one more list that reads many rows may run.

@@ -14,13 +14,7 @@ type seriesListView struct {
 	Step   dlq.Step     `json:"step"`
 	From   timestamp    `json:"from"`
 	To     timestamp    `json:"to"`
-	Series []seriesView `json:"series"`
-}
-
-type seriesView struct {
-	DLQTopic *string `json:"dlq_topic"`
-	Arrived  int64   `json:"arrived"`
-	Buckets  []int64 `json:"buckets"`
+	Series []dlq.Series `json:"series"`
 }
 
 func (s *Server) series(ctx context.Context, c *fiber.Ctx, q *query) error {
@@ -40,21 +34,12 @@ func (s *Server) series(ctx context.Context, c *fiber.Ctx, q *query) error {
 		q.reject(name, "leaves no bucket that is kept: use a time of the last day for minutes, or of the last 31 days for hours, with from before to")
 		return q.err()
 	}
-	read := func() ([]dlq.Series, error) { return s.options.Database.Series(ctx, wanted) }
-	var found []dlq.Series
-	if wanted.Topic == "" && wanted.Group.IsZero() { // reads the counts of all topics
-		found, err = scan(ctx, s, read)
-	} else {
-		found, err = read()
-	}
+	readsAll := wanted.Topic == "" && wanted.Group.IsZero() // the counts of all topics
+	found, err := scanIf(ctx, s, readsAll, func() ([]dlq.Series, error) { return s.options.Database.Series(ctx, wanted) })
 	if err != nil {
 		return err
 	}
-	view := seriesListView{wanted.Step, timestamp(wanted.From), timestamp(wanted.To), make([]seriesView, 0, len(found))}
-	for _, series := range found {
-		view.Series = append(view.Series, seriesView{series.Topic, series.Arrived, series.Buckets})
-	}
-	return reply(c, http.StatusOK, view)
+	return reply(c, http.StatusOK, seriesListView{wanted.Step, timestamp(wanted.From), timestamp(wanted.To), append([]dlq.Series{}, found...)})
 }
 
 // series reads the parameters of arrivals over time.

@@ -43,13 +43,7 @@ func (s *Server) singleRetries(ctx context.Context, c *fiber.Ctx, q *query) erro
 	if err != nil {
 		return err
 	}
-	view := singleRetriesView{
-		Retries:    make([]singleRetryView, 0, len(page.Retries)),
-		Pagination: cursorPaginationView{PageSize: wanted.PageSize, HasNext: page.HasNext},
-	}
-	for i := range page.Retries {
-		view.Retries = append(view.Retries, s.viewSingleRetry(&page.Retries[i]))
-	}
+	view := singleRetriesView{views(page.Retries, s.viewSingleRetry), cursorPaginationView{PageSize: wanted.PageSize, HasNext: page.HasNext}}
 	if n := len(page.Retries); page.HasNext && n > 0 {
 		view.Pagination.NextCursor = new(encodeOperationCursor(retryCursorVersion, page.Retries[n-1].Cursor()))
 	}
