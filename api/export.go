@@ -275,7 +275,7 @@ func (e *export) part(w *exportWriter, part []dlq.Chosen) error {
 			return errStopping
 		}
 		m := &messages[i]
-		short := m.Detail // the line has the record in another form
+		short := *m // the line has the record in another form
 		short.Record.Headers = nil
 		view := exportedView{detailView: s.viewDetail(&short, operations, verdicts[m.ID], false)}
 		if err := w.message(&view, m, encodeCursor(m.Keyset(), true)); err != nil {

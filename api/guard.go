@@ -76,23 +76,18 @@ func (g guard) detail(ctx context.Context, id dlq.ID, read func(context.Context,
 	if err == nil {
 		err = checkMessage(ctx, &d.Message)
 	}
-	if a := accessOf(ctx); err == nil && !d.PreviousID.IsZero() && a.within() != "" {
-		if g.database == nil {
-			d.PreviousID = dlq.ID{}
-			return d, nil
-		}
-		var chain dlq.Chain // it has archived messages too
-		chain, err = g.links(ctx, id)
-		for i := range chain.Hops {
-			if chain.Hops[i].ID == id {
-				d.PreviousID = chain.Hops[i].PreviousID
-			}
-		}
-	}
 	if err != nil {
 		return dlq.Detail{}, err
 	}
+	hidePrevious(ctx, &d)
 	return d, nil
+}
+
+// hidePrevious leaves out the id of an earlier message that the principal may not see, or that was deleted.
+func hidePrevious(ctx context.Context, d *dlq.Detail) {
+	if a := accessOf(ctx); a.within() != "" && a.check(d.PreviousTopic) != nil {
+		d.PreviousID = dlq.ID{}
+	}
 }
 
 func (g guard) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
@@ -117,15 +112,6 @@ func checkMessage(ctx context.Context, m *dlq.Message) error {
 // Chain leaves out the hops of topics that the principal may not see, and their ids. The
 // topic of a message that was deleted is unknown.
 func (g guard) Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
-	chain, err := g.links(ctx, id)
-	if err == nil {
-		err = g.hideHops(ctx, chain.Hops)
-	}
-	return chain, err
-}
-
-// links is Chain with the errors of its retries as they are.
-func (g guard) links(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
 	a := accessOf(ctx)
 	chain, err := g.database.Chain(ctx, id)
 	if err != nil {
@@ -144,7 +130,7 @@ func (g guard) links(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
 			h.PreviousID = dlq.ID{}
 		}
 	}
-	return chain, nil
+	return chain, g.hideHops(ctx, chain.Hops)
 }
 
 // Verdicts is for messages that the principal has read.
@@ -243,24 +229,21 @@ func (g guard) Revive(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq
 	return g.database.Revive(ctx, asked, id)
 }
 
-// scope limits a new job to the topics on which the principal has the permission of its kind. The
+// scope limits a new job to the topics on which the principal has the permission of its kind, and checks its filter. The
 // permission of the route has been checked.
-func scope(ctx context.Context, spec *dlq.JobSpec) error {
+func (g guard) scope(ctx context.Context, spec *dlq.JobSpec) error {
 	a := accessOf(ctx)
 	permission := spec.Kind.Permission()
 	if !a.principal.MayOn(permission, spec.Topic) {
 		return forbidden(permission, spec.Topic)
 	}
 	spec.Within = a.principal.Within(permission)
-	return nil
+	return g.checkFilter(ctx, &spec.Filter, spec.Kind == dlq.KindRestore)
 }
 
 func (g guard) CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (dlq.Job, error) {
 	asked.TargetID, asked.Topic = dlq.ID{}, j.Spec.Topic // a job that was closed before may have been the target
-	if err := scope(ctx, &j.Spec); err != nil {
-		return dlq.Job{}, err
-	}
-	if err := g.checkFilter(ctx, &j.Spec.Filter, j.Spec.Kind == dlq.KindRestore); err != nil {
+	if err := g.scope(ctx, &j.Spec); err != nil {
 		return dlq.Job{}, err
 	}
 	filter := g.shownFilter(&j.Spec.Filter)
@@ -280,10 +263,7 @@ func (g guard) CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (
 }
 
 func (g guard) PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview, error) {
-	if err := scope(ctx, &spec); err != nil {
-		return dlq.JobPreview{}, err
-	}
-	if err := g.checkFilter(ctx, &spec.Filter, spec.Kind == dlq.KindRestore); err != nil {
+	if err := g.scope(ctx, &spec); err != nil {
 		return dlq.JobPreview{}, err
 	}
 	preview, err := g.database.PreviewJob(ctx, spec)
@@ -294,10 +274,7 @@ func (g guard) PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview
 }
 
 func (g guard) PreviewScope(ctx context.Context, spec dlq.JobSpec, frozen dlq.Scope) (dlq.JobPreview, error) {
-	if err := scope(ctx, &spec); err != nil {
-		return dlq.JobPreview{}, err
-	}
-	if err := g.checkFilter(ctx, &spec.Filter, spec.Kind == dlq.KindRestore); err != nil {
+	if err := g.scope(ctx, &spec); err != nil {
 		return dlq.JobPreview{}, err
 	}
 	preview, err := g.database.PreviewScope(ctx, spec, frozen)
@@ -306,10 +283,7 @@ func (g guard) PreviewScope(ctx context.Context, spec dlq.JobSpec, frozen dlq.Sc
 }
 
 func (g guard) CreatePlan(ctx context.Context, plan dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error) {
-	if err := scope(ctx, &plan.Spec); err != nil {
-		return dlq.JobPlan{}, err
-	}
-	if err := g.checkFilter(ctx, &plan.Spec.Filter, plan.Spec.Kind == dlq.KindRestore); err != nil {
+	if err := g.scope(ctx, &plan.Spec); err != nil {
 		return dlq.JobPlan{}, err
 	}
 	return g.database.CreatePlan(ctx, plan, ttl)

@@ -30,7 +30,7 @@ type shownMessage struct {
 	dlq.Detail
 	// mask is what is hidden; nil if nothing is, or if the sender has revealed the message until unmaskedUntil.
 	mask          *dlq.Mask
-	key           *decodedKeyView // if mask is not nil
+	key           *decodedKeyView // nil before it is decoded, which happens here if mask is not nil
 	isPointer     bool            // before anything was hidden
 	unmaskedUntil time.Time
 }
@@ -65,20 +65,10 @@ func (g guard) stored(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Deta
 
 // hide decodes a message with the Schema Registry before it hides parts: what is decoded may have them too.
 func (g guard) hide(ctx context.Context, d dlq.Detail, mask *dlq.Mask) shownMessage {
+	s := shownMessage{mask: mask, isPointer: d.IsPointer(), key: decode(ctx, g.decoder, &d)}
 	var decodedKey []byte
-	s := shownMessage{mask: mask, isPointer: d.IsPointer()}
-	if _, ok := dlq.SchemaIDOf(d.Record.Value); ok && g.decoder != nil && len(d.Payload) == 0 {
-		decoded, err := g.decoder.Decode(ctx, d.OriginalTopic, false, d.Record.Value)
-		if d.Payload, d.Schema, d.DecodeError = decoded.JSON, decoded.Schema, ""; err != nil {
-			d.DecodeError = err.Error()
-		}
-	}
-	if _, ok := dlq.SchemaIDOf(d.Record.Key); ok && g.decoder != nil {
-		decoded, err := g.decoder.Decode(ctx, d.OriginalTopic, true, d.Record.Key)
-		s.key = &decodedKeyView{Schema: viewSchema(decoded.Schema)}
-		if decodedKey = decoded.JSON; err != nil {
-			s.key.Error = optionalText(err.Error())
-		}
+	if s.key != nil {
+		decodedKey = s.key.Payload
 	}
 	hidden := mask.Show(&d, decodedKey)
 	s.Detail = hidden.Detail
@@ -178,7 +168,7 @@ func (g guard) textOf(ctx context.Context, m *dlq.Message, text string) string {
 		return text
 	}
 	shown := mask.Unread().Text(text)
-	_ = g.read(ctx, []unread{{id: m.ID, mask: mask}}, func(_ dlq.ID, s *dlq.Shown) { shown = s.Text(text) }) // else it stays hidden
+	_ = g.read(ctx, []unread{{id: m.ID, mask: mask, show: func(s *dlq.Shown) { shown = s.Text(text) }}}) // else it stays hidden
 	return shown
 }
 

@@ -184,12 +184,14 @@ func (s *Server) replyMessage(ctx context.Context, c *fiber.Ctx, d *shownMessage
 	if d.isPointer {
 		pointed = s.viewPointed(ctx, d)
 	}
+	if d.mask == nil {
+		d.key = decode(ctx, s.options.Decoder, &d.Detail)
+	}
 	view := s.viewDetail(&d.Detail, operations, verdicts[d.ID], isArchived)
-	view.Pointed, view.UnmaskedUntil = pointed, optionalTime(&d.unmaskedUntil)
+	view.Pointed, view.DecodedKey, view.UnmaskedUntil = pointed, d.key, optionalTime(&d.unmaskedUntil)
 	if err := s.explainGroup(ctx, &view, d.GroupID); err != nil {
 		return err
 	}
-	s.viewDecoded(ctx, &view, d)
 	return reply(c, http.StatusOK, view)
 }
 

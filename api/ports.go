@@ -45,7 +45,7 @@ type Database interface {
 	ExportPage(ctx context.Context, query dlq.ListQuery) (dlq.ExportPage, error)
 	// Export returns all that is stored of messages, in the order of their ids. Messages that do not exist any more
 	// are absent.
-	Export(ctx context.Context, ids []dlq.ID) ([]dlq.Exported, error)
+	Export(ctx context.Context, ids []dlq.ID) ([]dlq.Detail, error)
 	// ExportSizes returns how much Export would read of messages, in the order of their ids. Messages that do not exist are
 	// absent.
 	ExportSizes(ctx context.Context, ids []dlq.ID) ([]dlq.Chosen, error)

@@ -193,7 +193,7 @@ func filtered(sql string, f *dlq.Filter) string {
 	return strings.ReplaceAll(sql, filterMark, "true"+conditions(f))
 }
 
-// archived makes a statement read archived messages instead of the others.
+// archived makes a statement read archived messages instead of the others, except for a table at the end of a line.
 func archived(sql string) string {
 	return strings.ReplaceAll(sql, "dlq.dlq_messages ", "dlq.dlq_messages_archive ")
 }
