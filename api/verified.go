@@ -39,18 +39,14 @@ type verificationsView struct {
 	Unknown  int64                        `json:"unknown"`
 	CameBack int64                        `json:"came_back"`
 	Reasons  map[dlq.VerifiedReason]int64 `json:"unknown_reasons"`
-	// Partial is set when only the newest messages were counted.
-	Partial bool `json:"partial"`
+	// IsPartial is set when only the newest messages were counted.
+	IsPartial bool `json:"partial"`
 }
 
 func (s *Server) verifyBulk(ctx context.Context, id dlq.ID) (*verificationsView, error) {
 	v, err := scan(ctx, s, func() (dlq.Verifications, error) { return s.options.Database.VerifyJob(ctx, id) })
-	if err != nil {
-		return nil, err
+	if v.Reasons == nil {
+		v.Reasons = map[dlq.VerifiedReason]int64{}
 	}
-	view := &verificationsView{Yes: v.Yes, No: v.No, Unknown: v.Unknown, CameBack: v.CameBack, Reasons: v.Reasons, Partial: v.IsPartial}
-	if view.Reasons == nil {
-		view.Reasons = map[dlq.VerifiedReason]int64{}
-	}
-	return view, nil
+	return new(verificationsView(v)), err
 }
