@@ -203,10 +203,10 @@ type Server struct {
 
 	draining    context.Context
 	drain       context.CancelFunc
-	planLimit   *concurrencyLimit // for plans
-	scanLimit   *concurrencyLimit // for lists that read many messages
-	exportLimit *concurrencyLimit
-	answers     *answers
+	planLimit   concurrencyLimit // for plans
+	scanLimit   concurrencyLimit // for lists that read many messages
+	exportLimit concurrencyLimit
+	answers     answers
 	connections *connections
 	// The limits of requests, and of refused tokens.
 	rates, refusedTokens *rateLimiter
@@ -226,7 +226,7 @@ func New(options Options) (*Server, error) {
 		return nil, err
 	}
 	// Handlers have no other store, and no other client of Temporal.
-	g, retries := guard{options.Store, options.Database, options.Topics, options.Masking, options.Decoder}, recordingRetries{options.Retries, options.Database}
+	g, retries := guard{options.Store, options.Database, options.Topics, options.Masking, options.Decoder}, recordingRetries{options.Retries, options.Retries, options.Database}
 	options.Store, options.Retries = g, nil
 	if options.Database != nil {
 		options.Database = g
@@ -235,7 +235,7 @@ func New(options Options) (*Server, error) {
 		options: options, guard: g, retries: retries,
 		planLimit: newConcurrencyLimit(options.MaxPlans), scanLimit: newConcurrencyLimit(options.MaxScans),
 		exportLimit: newConcurrencyLimit(options.MaxExports),
-		answers:     newAnswers(options.AnswerMemory, options.AnswerWait),
+		answers:     answers{newShares(options.AnswerMemory), options.AnswerWait},
 		rates:       newRequestLimiter(options.RateLimit), refusedTokens: newRateLimiter(rate.Every(refusedTokenEvery), refusedTokenBurst),
 	}
 	s.refusals = newRefusals(refusalWindow, s.recordRepeated)

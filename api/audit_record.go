@@ -148,9 +148,10 @@ func (s *Server) completeRefusal(ctx context.Context, c *fiber.Ctx, r *requested
 }
 
 // recordingRetries records each command to a workflow before it is sent. The store records
-// those that it changes itself, such as a new job. Each method is written out, so that a new
-// command does not pass unrecorded.
+// those that it changes itself, such as a new job. Each command is written out, so that no new
+// one passes unrecorded.
 type recordingRetries struct {
+	Waits
 	retries Retries
 	store   AuditStore // nil without a database
 }
@@ -233,27 +234,9 @@ func (r recordingRetries) SetJobRate(ctx context.Context, asked *dlq.Operation, 
 		func(accepted *dlq.Operation) error { return r.retries.SetJobRate(ctx, accepted, id, perSecond) })
 }
 
-// The store records the creation of a job.
-
-func (r recordingRetries) StartJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (workflows.Execution, error) {
-	return r.retries.StartJob(ctx, asked, j)
-}
-
 func (r recordingRetries) TriggerArchive(ctx context.Context, asked *dlq.Operation) (string, error) {
 	if _, err := r.record(ctx, asked, dlq.TargetArchive, workflows.ArchiveScheduleID, auditedCommand{Command: "run"}); err != nil {
 		return "", err
 	}
 	return r.retries.TriggerArchive(ctx)
-}
-
-func (r recordingRetries) AwaitRetryMessage(ctx context.Context, execution workflows.Execution) (workflows.RetryMessageResult, error) {
-	return r.retries.AwaitRetryMessage(ctx, execution)
-}
-
-func (r recordingRetries) AwaitJob(ctx context.Context, j dlq.Job) (workflows.JobResult, error) {
-	return r.retries.AwaitJob(ctx, j)
-}
-
-func (r recordingRetries) AwaitCount(ctx context.Context, workflowID string) error {
-	return r.retries.AwaitCount(ctx, workflowID)
 }

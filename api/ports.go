@@ -129,21 +129,10 @@ type AuditStore interface {
 // a workflow, and a command has the id of the operation that asked for it. Every method may return an error
 // that is dlq.ErrUnavailable while Temporal is unavailable.
 type Retries interface {
+	Waits
 	// StartRetryMessage starts the retry of a message, or joins the one that
 	// is running.
 	StartRetryMessage(ctx context.Context, asked *dlq.Operation, m *dlq.Message, input workflows.RetryMessageInput) (workflows.Execution, error)
-	// AwaitRetryMessage waits for the end of the workflow. When ctx ends first, it
-	// returns ctx's error and the workflow continues. Errors of the workflow are
-	// *dlq.NotRetryableError, *dlq.OwnedError and dlq.ErrNotFound.
-	AwaitRetryMessage(ctx context.Context, execution workflows.Execution) (workflows.RetryMessageResult, error)
-	// StartJob starts the workflow of a job whose row exists, or joins it.
-	// It returns dlq.ErrNotFound when the workflow has closed.
-	StartJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (workflows.Execution, error)
-	// AwaitJob waits like AwaitRetryMessage.
-	AwaitJob(ctx context.Context, j dlq.Job) (workflows.JobResult, error)
-
-	// AwaitCount waits until the workflow of a job has counted its scope, or has closed.
-	AwaitCount(ctx context.Context, workflowID string) error
 
 	// The commands to a job take effect in the order of the calls, and return once they
 	// have, or once a later command has superseded them. A command that is already in effect
@@ -162,4 +151,19 @@ type Retries interface {
 	// TriggerArchive starts a run of the archive's schedule now, unless one is active, and returns the
 	// schedule; dlq.ErrNotFound if there is none.
 	TriggerArchive(ctx context.Context) (schedule string, err error)
+}
+
+// Waits is the part of Retries that the audit has no rows for: it commands nothing, or the store records the creation of the job.
+type Waits interface {
+	// AwaitRetryMessage waits for the end of the workflow. When ctx ends first, it
+	// returns ctx's error and the workflow continues. Errors of the workflow are
+	// *dlq.NotRetryableError, *dlq.OwnedError and dlq.ErrNotFound.
+	AwaitRetryMessage(ctx context.Context, execution workflows.Execution) (workflows.RetryMessageResult, error)
+	// StartJob starts the workflow of a job whose row exists, or joins it.
+	// It returns dlq.ErrNotFound when the workflow has closed.
+	StartJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (workflows.Execution, error)
+	// AwaitJob waits like AwaitRetryMessage.
+	AwaitJob(ctx context.Context, j dlq.Job) (workflows.JobResult, error)
+	// AwaitCount waits until the workflow of a job has counted its scope, or has closed.
+	AwaitCount(ctx context.Context, workflowID string) error
 }
