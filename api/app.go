@@ -194,7 +194,7 @@ func setDefault[T comparable](value *T, fallback T) {
 // Server answers the REST API. It is safe for concurrent use.
 type Server struct {
 	options Options
-	guard   guard // which options.Store and options.Database are too
+	guard   guard // the store as its handlers see it
 	retries recordingRetries
 	app     *fiber.App
 	metrics *httpMetrics
@@ -225,12 +225,8 @@ func New(options Options) (*Server, error) {
 	if err := options.setDefaults(); err != nil {
 		return nil, err
 	}
-	// Handlers have no other store, and no other client of Temporal.
 	g, retries := guard{options.Store, options.Database, options.Topics, options.Masking, options.Decoder}, recordingRetries{options.Retries, options.Retries, options.Database}
-	options.Store, options.Retries = g, nil
-	if options.Database != nil {
-		options.Database = g
-	}
+	options.Store, options.Database, options.Retries = nil, nil, nil // handlers have no other store, and no other client of Temporal
 	s := &Server{
 		options: options, guard: g, retries: retries,
 		planLimit: newConcurrencyLimit(options.MaxPlans), scanLimit: newConcurrencyLimit(options.MaxScans),

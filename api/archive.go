@@ -52,7 +52,7 @@ func (s *Server) archivedMessages(ctx context.Context, c *fiber.Ctx, q *query) e
 }
 
 func (s *Server) restoreMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
-	m, err := mark(ctx, c, id, "restored", s.options.Database.Restore)
+	m, err := mark(ctx, c, id, "restored", s.guard.Restore)
 	if err != nil {
 		return describeNotFound(err, "archived message", id)
 	}

@@ -46,7 +46,7 @@ func (s *Server) audit(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	page, err := scan(ctx, s, func() (dlq.OperationPage, error) { return s.options.Database.Operations(ctx, wanted) })
+	page, err := scan(ctx, s, func() (dlq.OperationPage, error) { return s.guard.Operations(ctx, wanted) })
 	if err != nil {
 		return err
 	}
@@ -103,8 +103,8 @@ func (s *Server) operationsOf(ctx context.Context, hops ...dlq.Hop) (map[string]
 		}
 	}
 	tokens = slices.DeleteFunc(tokens, func(token string) bool { return token == "" })
-	if len(tokens) == 0 || s.options.Database == nil {
+	if len(tokens) == 0 || !s.guard.hasDatabase() {
 		return map[string]dlq.ID{}, nil
 	}
-	return s.options.Database.OperationsOf(ctx, messages, tokens)
+	return s.guard.OperationsOf(ctx, messages, tokens)
 }

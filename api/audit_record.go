@@ -65,7 +65,7 @@ func describe(asked *dlq.Operation, detail any) {
 // recordRefusal records a request that changed nothing. It leaves out malformed requests,
 // and those that were not authenticated. Without a database there is no audit.
 func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
-	if s.options.Database == nil {
+	if !s.guard.hasDatabase() {
 		return
 	}
 	answer := translate(err)
@@ -103,7 +103,7 @@ func refusalOf(c *fiber.Ctx, r *requested, code string) refusal {
 func (s *Server) recordRepeated(o dlq.Operation) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.RequestTimeout)
 	defer cancel()
-	if err := s.options.Database.RecordOperation(ctx, o); err != nil {
+	if err := s.guard.RecordOperation(ctx, o); err != nil {
 		s.options.Logger.Warn("cannot record refused requests", zap.String("request_id", o.RequestID), zap.Error(err))
 	}
 }
@@ -122,7 +122,7 @@ func (s *Server) recordOutcome(c *fiber.Ctx, r *requested, detail map[string]any
 	ctx, cancel := s.deadline(c)
 	defer cancel()
 	s.completeRefusal(ctx, c, r)
-	if err := s.options.Database.RecordOperation(ctx, r.Operation); err != nil {
+	if err := s.guard.RecordOperation(ctx, r.Operation); err != nil {
 		s.options.Logger.Warn("cannot record the outcome of a request", zap.String("request_id", r.RequestID), zap.Error(err))
 	}
 }

@@ -50,7 +50,7 @@ type hopAttemptView struct {
 }
 
 func (s *Server) chain(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
-	chain, err := s.options.Database.Chain(ctx, id)
+	chain, err := s.guard.Chain(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (s *Server) changeLogLevel(ctx context.Context, c *fiber.Ctx, _ *query) err
 	}
 	s.options.Logger.Warn("log level changed", zap.String("request_id", requestIDOf(c)), zap.String("actor", auditOf(c).Subject),
 		zap.String("log_level", level), zap.Duration("for", period))
-	if s.options.Database != nil {
+	if s.guard.hasDatabase() {
 		s.recordLogLevel(ctx, c, level, period)
 	}
 	return s.replyLogLevel(c)
@@ -84,7 +84,7 @@ func (s *Server) recordLogLevel(ctx context.Context, c *fiber.Ctx, level string,
 	o := auditOf(c)
 	o.Outcome = dlq.OperationDone
 	describe(o, map[string]string{"level": level, "for": period.String()})
-	if err := s.options.Database.RecordOperation(ctx, o.Identified()); err != nil {
+	if err := s.guard.RecordOperation(ctx, o.Identified()); err != nil {
 		s.options.Logger.Warn("cannot record the change of the log level", zap.String("request_id", requestIDOf(c)), zap.Error(err))
 	}
 }

@@ -173,7 +173,7 @@ func (s *Server) replace(ctx context.Context, c *fiber.Ctx, id dlq.ID, edit *dlq
 	}
 	asked := auditOf(c)
 	describe(asked, auditedEdit{Command: "edit", CopyID: edited.ID, Fields: changed, TargetTopic: requested})
-	return s.options.Database.Replace(ctx, asked, id, edited)
+	return s.guard.Replace(ctx, asked, id, edited)
 }
 
 // encode encodes the JSON of an edit with the schema of the message's value.

@@ -137,7 +137,7 @@ func (s *Server) exportSlot(ctx context.Context) (release func(), err error) {
 
 // record fixes the end of the export in time and records its beginning.
 func (e *export) record(ctx context.Context, wanted dlq.ListQuery, limit int) error {
-	now, err := e.server.options.Database.Now(ctx)
+	now, err := e.server.guard.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (e *export) record(ctx context.Context, wanted dlq.ListQuery, limit int) er
 	accepted := e.asked
 	accepted.Outcome = dlq.OperationAccepted
 	describe(&accepted, detail)
-	return e.server.options.Database.RecordOperation(ctx, accepted)
+	return e.server.guard.RecordOperation(ctx, accepted)
 }
 
 // export is a running export. It reads one part at a time, each by statements of its own, and holds no connection to the
@@ -235,7 +235,7 @@ func (e *export) choose() (dlq.ExportPage, error) {
 	ctx, cancel := context.WithTimeout(e.ctx, s.options.RequestTimeout)
 	defer cancel()
 	e.query.PageSize = min(exportPage, e.left)
-	return scanIf(ctx, s, readsMany(ctx, &e.query), func() (dlq.ExportPage, error) { return s.options.Database.ExportPage(ctx, e.query) })
+	return scanIf(ctx, s, readsMany(ctx, &e.query), func() (dlq.ExportPage, error) { return s.guard.ExportPage(ctx, e.query) })
 }
 
 // part reads and writes some messages of a page.
@@ -254,7 +254,7 @@ func (e *export) part(w *exportWriter, part []dlq.Chosen) error {
 	if err := e.memory.grow(ctx, max(0, timesRead*(read-exportPart)+timesEncoded*8*text-1<<20)); err != nil {
 		return err
 	}
-	messages, err := s.options.Database.Export(ctx, ids)
+	messages, err := s.guard.Export(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -303,7 +303,7 @@ func (e *export) end(w *exportWriter, err error) {
 	describe(&asked, detail)
 	ctx, cancel := context.WithTimeout(e.ctx, s.options.RequestTimeout)
 	defer cancel()
-	if unrecorded := s.options.Database.RecordOperation(ctx, asked); unrecorded != nil && err == nil {
+	if unrecorded := s.guard.RecordOperation(ctx, asked); unrecorded != nil && err == nil {
 		asked.Outcome, err = dlq.OperationFailed, fmt.Errorf("record the end of the export: %w", unrecorded)
 	}
 	s.metrics.exports.WithLabelValues(string(asked.Outcome)).Inc()

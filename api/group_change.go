@@ -26,7 +26,7 @@ func (s *Server) changeGroup(ctx context.Context, c *fiber.Ctx, q *query, id dlq
 	if err := b.err(); err != nil {
 		return err
 	}
-	if err := s.options.Database.ChangeGroup(ctx, auditOf(c), id, change); err != nil {
+	if err := s.guard.ChangeGroup(ctx, auditOf(c), id, change); err != nil {
 		return err
 	}
 	return s.group(ctx, c, q, id)

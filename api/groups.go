@@ -22,7 +22,7 @@ func (s *Server) groups(ctx context.Context, c *fiber.Ctx, q *query) error {
 		return err
 	}
 	readsAll := wanted.Sort != dlq.GroupsByFirstSeen // the counts of all groups
-	page, err := scanIf(ctx, s, readsAll, func() (dlq.GroupPage, error) { return s.options.Database.Groups(ctx, wanted) })
+	page, err := scanIf(ctx, s, readsAll, func() (dlq.GroupPage, error) { return s.guard.Groups(ctx, wanted) })
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (s *Server) groups(ctx context.Context, c *fiber.Ctx, q *query) error {
 }
 
 func (s *Server) group(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
-	g, err := s.options.Database.Group(ctx, id, "")
+	g, err := s.guard.Group(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (s *Server) explainGroup(ctx context.Context, view *detailView, id dlq.ID) 
 	if id.IsZero() {
 		return nil
 	}
-	g, err := s.options.Database.Group(ctx, id, "")
+	g, err := s.guard.Group(ctx, id)
 	switch {
 	case errors.Is(err, dlq.ErrNotFound):
 		return nil

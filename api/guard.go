@@ -26,8 +26,10 @@ type guard struct {
 	decoder  Decoder      // nil without a Schema Registry
 }
 
-// TopicsWithin leaves out the topics that the principal may not see. within is ignored.
-func (g guard) TopicsWithin(ctx context.Context, _ string) ([]dlq.TopicSummary, error) {
+func (g guard) hasDatabase() bool { return g.database != nil }
+
+// Topics leaves out the topics that the principal may not see.
+func (g guard) Topics(ctx context.Context) ([]dlq.TopicSummary, error) {
 	a := accessOf(ctx)
 	return g.database.TopicsWithin(ctx, a.within())
 }
@@ -50,17 +52,6 @@ func (g guard) List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error) 
 		err = g.hideMessages(ctx, page.Messages, query.Archived)
 	}
 	return page, err
-}
-
-// Detail leaves out the id of an earlier message that the principal may not see.
-func (g guard) Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
-	s, err := g.show(ctx, id, false)
-	return s.Detail, err
-}
-
-func (g guard) ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
-	s, err := g.show(ctx, id, true)
-	return s.Detail, err
 }
 
 func (g guard) Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error) {

@@ -28,16 +28,6 @@ func (g guard) ExportPage(ctx context.Context, query dlq.ListQuery) (dlq.ExportP
 	return g.database.ExportPage(ctx, query)
 }
 
-// ExportSizes is for the guard itself.
-func (g guard) ExportSizes(ctx context.Context, ids []dlq.ID) ([]dlq.Chosen, error) {
-	return g.database.ExportSizes(ctx, ids)
-}
-
-// TopicsBeside is for the guard itself.
-func (g guard) TopicsBeside(ctx context.Context, topic string) ([]string, error) {
-	return g.database.TopicsBeside(ctx, topic)
-}
-
 // Export leaves out the id of an earlier message that the principal may not see.
 func (g guard) Export(ctx context.Context, ids []dlq.ID) ([]dlq.Detail, error) {
 	a := accessOf(ctx)

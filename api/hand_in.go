@@ -78,7 +78,7 @@ func (s *Server) handIn(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		return unavailable("this server takes no dead letters", errors.New("no intake"))
 	}
 	arrivals := s.options.Intake.Arrivals(ctx, topic, letters)
-	ids, repeated, err := s.options.Database.HandIn(ctx, auditOf(c), arrivals, key)
+	ids, repeated, err := s.guard.HandIn(ctx, auditOf(c), arrivals, key)
 	if errors.Is(err, dlq.ErrKeyReused) {
 		return conflict(err.Error()+"; use a new key for new messages", err)
 	}

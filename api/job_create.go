@@ -126,7 +126,7 @@ func (s *Server) startJob(ctx context.Context, asked *dlq.Operation, wanted dlq.
 			wanted.ID = dlq.NewID()
 		}
 		wanted.WorkflowID = workflows.JobWorkflowID(wanted.Spec.Kind, wanted.ID)
-		j, err := s.options.Database.CreateJob(ctx, asked, wanted)
+		j, err := s.guard.CreateJob(ctx, asked, wanted)
 		if err != nil || j.State.IsFinal() { // the job of a plan that was started before
 			return j, workflows.Execution{}, err
 		}
@@ -144,5 +144,5 @@ func (s *Server) startJob(ctx context.Context, asked *dlq.Operation, wanted dlq.
 // closeJob closes a job whose workflow has closed, unless the workflow closed the job. Nobody who uses the
 // API asked for this end.
 func (s *Server) closeJob(ctx context.Context, id dlq.ID) (dlq.Job, error) {
-	return s.options.Database.EndJob(ctx, dlq.Outside(dlq.PermJobControl, ""), id, dlq.JobFailed, workflows.GoneReason)
+	return s.guard.EndJob(ctx, dlq.Outside(dlq.PermJobControl, ""), id, dlq.JobFailed, workflows.GoneReason)
 }

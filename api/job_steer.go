@@ -82,14 +82,14 @@ func (s *Server) cancel(ctx context.Context, asked *dlq.Operation, j *dlq.Job) e
 	if isStopped {
 		stop := *asked
 		describe(&stop, auditedCommand{Command: dlq.CommandCancel})
-		if _, err := s.options.Database.StopJob(ctx, &stop, j.ID, dlq.JobCancelling, cancelledByOperator); err != nil {
+		if _, err := s.guard.StopJob(ctx, &stop, j.ID, dlq.JobCancelling, cancelledByOperator); err != nil {
 			return err
 		}
 	}
 	err := s.retries.CancelJob(ctx, asked, *j)
 	switch {
 	case errors.Is(err, dlq.ErrNotFound):
-		_, err = s.options.Database.EndJob(ctx, asked, j.ID, dlq.JobCancelled, cancelledByOperator+"; it had no running workflow")
+		_, err = s.guard.EndJob(ctx, asked, j.ID, dlq.JobCancelled, cancelledByOperator+"; it had no running workflow")
 	case isStopped && errors.Is(err, dlq.ErrUnavailable):
 		return nil
 	case err == nil:
@@ -121,7 +121,7 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, id dlq.ID, b *body, ne
 	if err := b.err(); err != nil {
 		return err
 	}
-	bulk, err := s.options.Database.Job(ctx, id)
+	bulk, err := s.guard.Job(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, id dlq.ID, b *body, ne
 func (s *Server) reread(c *fiber.Ctx, job *dlq.Job) {
 	ctx, cancel := s.deadline(c) // the wait has used up its own
 	defer cancel()
-	if now, err := s.options.Database.Job(ctx, job.ID); err == nil {
+	if now, err := s.guard.Job(ctx, job.ID); err == nil {
 		*job = now
 	}
 }
@@ -168,7 +168,7 @@ func (s *Server) steerRefused(ctx context.Context, bulk *dlq.Job, err error) err
 	if !errors.Is(err, dlq.ErrNotFound) {
 		return err
 	}
-	if now, readErr := s.options.Database.Job(ctx, bulk.ID); readErr == nil && now.State.IsFinal() {
+	if now, readErr := s.guard.Job(ctx, bulk.ID); readErr == nil && now.State.IsFinal() {
 		return jobEnded(&now, err)
 	}
 	return conflict(fmt.Sprintf("job %s has no running workflow; cancel it, or wait until it is closed within a minute", bulk.ID), err)

@@ -25,7 +25,7 @@ func (s *Server) jobs(ctx context.Context, c *fiber.Ctx, q *query) error {
 	}
 	size := wanted.PageSize
 	wanted.PageSize++
-	jobs, err := scan(ctx, s, func() ([]dlq.Job, error) { return s.options.Database.Jobs(ctx, wanted) })
+	jobs, err := scan(ctx, s, func() ([]dlq.Job, error) { return s.guard.Jobs(ctx, wanted) })
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *Server) job(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) err
 	if err := q.err(); err != nil {
 		return err
 	}
-	j, err := s.options.Database.Job(ctx, id)
+	j, err := s.guard.Job(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (s *shownMessage) hideRecord(record dlq.Record) dlq.Record {
 // unmaskedUntil is until when the sender has revealed a message; zero if he has not. The audit knows it.
 func (g guard) unmaskedUntil(ctx context.Context, m *dlq.Message) (time.Time, error) {
 	a := accessOf(ctx)
-	if g.database == nil || !a.principal.MayOn(dlq.PermMessageUnmask, m.DLQTopic) {
+	if !g.hasDatabase() || !a.principal.MayOn(dlq.PermMessageUnmask, m.DLQTopic) {
 		return time.Time{}, nil
 	}
 	now, err := g.database.Now(ctx)
@@ -202,7 +202,7 @@ func (g guard) checkFilter(ctx context.Context, f *dlq.Filter, isArchived bool) 
 
 // maskOfTopic is what may be hidden of the messages of a topic. The pairs of topics in the archive are not known.
 func (g guard) maskOfTopic(ctx context.Context, topic string, isArchived bool) (*dlq.Mask, error) {
-	if isArchived || g.database == nil {
+	if isArchived || !g.hasDatabase() {
 		return g.masking.All(), nil
 	}
 	topics, err := g.database.TopicsBeside(ctx, topic)

@@ -51,7 +51,7 @@ func (g guard) read(ctx context.Context, wanted []unread) error {
 	var live []dlq.ID
 	for i := range wanted {
 		u := &wanted[i]
-		if u.isArchived || g.database == nil {
+		if u.isArchived || !g.hasDatabase() {
 			s, err := g.readOne(ctx, u)
 			if err != nil {
 				return err

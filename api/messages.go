@@ -156,7 +156,7 @@ func (s *Server) unmaskMessage(ctx context.Context, c *fiber.Ctx, _ *query, id d
 	if err := b.err(); err != nil {
 		return err
 	}
-	_, err := s.options.Store.Weigh(ctx, id, false)
+	_, err := s.guard.Weigh(ctx, id, false)
 	isArchived := errors.Is(err, dlq.ErrNotFound)
 	if err := s.reserveDetail(ctx, c, id, isArchived); err != nil {
 		return err
@@ -226,7 +226,7 @@ func (s *Server) viewDetail(d *dlq.Detail, operations map[string]dlq.ID, verdict
 
 // reserveDetail reserves the memory for all of a message.
 func (s *Server) reserveDetail(ctx context.Context, c *fiber.Ctx, id dlq.ID, isArchived bool) error {
-	w, err := s.options.Store.Weigh(ctx, id, isArchived)
+	w, err := s.guard.Weigh(ctx, id, isArchived)
 	if err != nil {
 		return err
 	}
@@ -305,7 +305,7 @@ func (s *Server) deleteMessage(ctx context.Context, c *fiber.Ctx, q *query, id d
 		return err
 	}
 	auditOf(c).Reason = reason
-	if err := s.options.Store.Delete(ctx, auditOf(c), id); err != nil {
+	if err := s.guard.Delete(ctx, auditOf(c), id); err != nil {
 		return err
 	}
 	return reply(c, http.StatusOK, deletedView{Success: true, Message: fmt.Sprintf("message %s deleted", id)})
@@ -337,7 +337,7 @@ func mark(ctx context.Context, c *fiber.Ctx, id dlq.ID, done string,
 }
 
 func (s *Server) markDead(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
-	m, err := mark(ctx, c, id, "marked dead", s.options.Store.MarkDead)
+	m, err := mark(ctx, c, id, "marked dead", s.guard.MarkDead)
 	if err != nil {
 		return err
 	}
@@ -345,7 +345,7 @@ func (s *Server) markDead(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID
 }
 
 func (s *Server) reviveMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
-	m, err := mark(ctx, c, id, "revived", s.options.Database.Revive)
+	m, err := mark(ctx, c, id, "revived", s.guard.Revive)
 	if err != nil {
 		return err
 	}

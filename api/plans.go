@@ -56,7 +56,7 @@ func (s *Server) createPlan(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		if err := s.reserve(ctx, c, s.peakOfList()); err != nil {
 			return dlq.JobPreview{}, err
 		}
-		return s.options.Database.PreviewJob(ctx, spec)
+		return s.guard.PreviewJob(ctx, spec)
 	})
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (s *Server) createPlan(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	ctx, cancel := s.deadline(c) // the preview may have used up the deadline of the request
 	defer cancel()
 	plan := dlq.JobPlan{ID: dlq.NewID(), Spec: spec, Scope: preview.Scope, Effect: s.effectOf(&spec, &preview), Summary: dlq.SummaryOf(&preview)}
-	if plan, err = s.options.Database.CreatePlan(ctx, plan, s.options.PlanTTL); err != nil {
+	if plan, err = s.guard.CreatePlan(ctx, plan, s.options.PlanTTL); err != nil {
 		return err
 	}
 	return s.replyPlan(c, &plan, preview.Sample)
@@ -72,7 +72,7 @@ func (s *Server) createPlan(ctx context.Context, c *fiber.Ctx, _ *query) error {
 
 // plan answers with a plan as createPlan did. Its sample has the messages as they are now, without deleted ones.
 func (s *Server) plan(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
-	plan, err := s.options.Database.Plan(ctx, id)
+	plan, err := s.guard.Plan(ctx, id)
 	if err != nil {
 		return describePlan(err, id)
 	}
@@ -94,7 +94,7 @@ func (s *Server) readSample(ctx context.Context, plan *dlq.JobPlan) ([]dlq.Messa
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	page, err := s.options.Store.List(ctx, dlq.ListQuery{
+	page, err := s.guard.List(ctx, dlq.ListQuery{
 		Filter:   dlq.Filter{Topic: plan.Spec.Topic, IDs: ids, Archived: plan.Spec.Kind == dlq.KindRestore},
 		PageSize: len(ids),
 	})
@@ -156,7 +156,7 @@ func (s *Server) startPlan(ctx context.Context, c *fiber.Ctx, b *body) error {
 	if err := b.err(); err != nil {
 		return err
 	}
-	plan, err := s.options.Database.Plan(ctx, id)
+	plan, err := s.guard.Plan(ctx, id)
 	if err != nil {
 		return describePlan(err, id)
 	}
@@ -165,14 +165,14 @@ func (s *Server) startPlan(ctx context.Context, c *fiber.Ctx, b *body) error {
 		plan.Spec.Reason = reason
 	}
 	auditOf(c).Reason, auditOf(c).Topic = plan.Spec.Reason, plan.Spec.Topic
-	_, err = s.options.Database.Job(ctx, id)
+	_, err = s.guard.Job(ctx, id)
 	if errors.Is(err, dlq.ErrNotFound) {
 		err = s.checkPlan(ctx, c, &plan)
 		var cancel context.CancelFunc
 		ctx, cancel = s.deadline(c) // the preview may have used up the deadline of the request
 		defer cancel()
 		if err != nil { // another request may have started the job meanwhile
-			if _, missing := s.options.Database.Job(ctx, id); missing == nil {
+			if _, missing := s.guard.Job(ctx, id); missing == nil {
 				err = nil
 			}
 		}
@@ -192,7 +192,7 @@ func (s *Server) checkPlan(ctx context.Context, c *fiber.Ctx, plan *dlq.JobPlan)
 		return err
 	}
 	preview, err := s.preview(c, func(ctx context.Context) (dlq.JobPreview, error) {
-		return s.options.Database.PreviewScope(ctx, plan.Spec, plan.Scope)
+		return s.guard.PreviewScope(ctx, plan.Spec, plan.Scope)
 	})
 	if err != nil {
 		return err
@@ -213,7 +213,7 @@ func (s *Server) checkPlan(ctx context.Context, c *fiber.Ctx, plan *dlq.JobPlan)
 
 // checkExpiry refuses a plan that has expired.
 func (s *Server) checkExpiry(ctx context.Context, plan *dlq.JobPlan) error {
-	now, err := s.options.Database.Now(ctx)
+	now, err := s.guard.Now(ctx)
 	if err != nil || now.Before(plan.ExpiresAt) {
 		return err
 	}

@@ -52,7 +52,7 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dl
 	if err := checkGiven(s, b.fields, "reason"); err != nil {
 		return err
 	}
-	m, err := s.options.Store.Message(ctx, id)
+	m, err := s.guard.Message(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dl
 func (s *Server) retryStopped(c *fiber.Ctx, id, editedFrom dlq.ID, execution workflows.Execution) error {
 	ctx, cancel := s.deadline(c)
 	defer cancel()
-	m, err := s.options.Store.Message(ctx, id)
+	m, err := s.guard.Message(ctx, id)
 	if err != nil {
 		return describeNotFound(err, "message", id)
 	}
@@ -148,7 +148,7 @@ func (s *Server) nameCopy(ctx context.Context, m *dlq.Message, err error) error 
 	if m.Ended() != dlq.ResolutionReplaced {
 		return err
 	}
-	chain, failed := s.options.Database.Chain(ctx, m.ID) // without the bytes of the message
+	chain, failed := s.guard.Chain(ctx, m.ID) // without the bytes of the message
 	if failed != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func retryMessageText(result workflows.RetryMessageResult) string {
 func (s *Server) retryContinues(c *fiber.Ctx, m dlq.Message, editedFrom dlq.ID, execution workflows.Execution) error {
 	ctx, cancel := s.deadline(c)
 	defer cancel()
-	now, err := s.options.Store.Message(ctx, m.ID)
+	now, err := s.guard.Message(ctx, m.ID)
 	switch {
 	case errors.Is(err, dlq.ErrNotFound):
 		return describeNotFound(err, "message", m.ID)

@@ -46,7 +46,7 @@ func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err := checkGiven(s, b.fields); err != nil {
 		return err
 	}
-	if s.options.Database == nil {
+	if !s.guard.hasDatabase() {
 		return s.retryTopic(ctx, c, topic)
 	}
 	if err := s.checkTarget(ctx, "", spec.TargetTopic); err != nil {

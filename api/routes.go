@@ -87,7 +87,7 @@ func (s *Server) table() []route {
 
 func (s *Server) routes() {
 	for _, r := range s.table() {
-		if r.needsDatabase && s.options.Database == nil {
+		if r.needsDatabase && !s.guard.hasDatabase() {
 			r.handler = func(*fiber.Ctx) error { return needsDatabase() }
 		}
 		handlers := []fiber.Handler{s.authorize(r), s.withPage(r.handler)}

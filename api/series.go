@@ -22,7 +22,7 @@ func (s *Server) series(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	now, err := s.options.Database.Now(ctx)
+	now, err := s.guard.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (s *Server) series(ctx context.Context, c *fiber.Ctx, q *query) error {
 		return q.err()
 	}
 	readsAll := wanted.Topic == "" && wanted.Group.IsZero() // the counts of all topics
-	found, err := scanIf(ctx, s, readsAll, func() ([]dlq.Series, error) { return s.options.Database.Series(ctx, wanted) })
+	found, err := scanIf(ctx, s, readsAll, func() ([]dlq.Series, error) { return s.guard.Series(ctx, wanted) })
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ type topicView struct {
 }
 
 func (s *Server) topics(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	summaries, err := s.options.Database.TopicsWithin(ctx, "")
+	summaries, err := s.guard.Topics(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *Server) listMessages(ctx context.Context, c *fiber.Ctx, q *query, scope
 	if err := checkGiven(s, q.values, "page", "page_size", "cursor", "status"); err != nil {
 		return err
 	}
-	page, err := scanIf(ctx, s, readsMany(ctx, &wanted), func() (dlq.Page, error) { return s.options.Store.List(ctx, wanted) })
+	page, err := scanIf(ctx, s, readsMany(ctx, &wanted), func() (dlq.Page, error) { return s.guard.List(ctx, wanted) })
 	if err != nil {
 		return err
 	}

@@ -26,10 +26,10 @@ func (s *Server) verdicts(ctx context.Context, messages ...*dlq.Message) (map[dl
 			delivered = append(delivered, m.ID)
 		}
 	}
-	if len(delivered) == 0 || s.options.Database == nil {
+	if len(delivered) == 0 || !s.guard.hasDatabase() {
 		return verdicts, nil
 	}
-	return s.options.Database.Verdicts(ctx, delivered)
+	return s.guard.Verdicts(ctx, delivered)
 }
 
 // verificationsView counts what a bulk retry has delivered.
@@ -44,7 +44,7 @@ type verificationsView struct {
 }
 
 func (s *Server) verifyBulk(ctx context.Context, id dlq.ID) (*verificationsView, error) {
-	v, err := scan(ctx, s, func() (dlq.Verifications, error) { return s.options.Database.VerifyJob(ctx, id) })
+	v, err := scan(ctx, s, func() (dlq.Verifications, error) { return s.guard.VerifyJob(ctx, id) })
 	if v.Reasons == nil {
 		v.Reasons = map[dlq.VerifiedReason]int64{}
 	}

@@ -71,14 +71,13 @@ WHERE ctid = ANY (ARRAY(
 // FoldCounts adds the changes since the last call to the sums, so that counts stay cheap to
 // read. Their values do not change. FoldCounts also deletes arrivals that are not kept any more.
 func (s *Store) FoldCounts(ctx context.Context) error {
-	for folded := int64(maxFolded); folded == maxFolded; {
-		err := s.batch(ctx, "fold counts", func(batch *pgx.Batch) {
-			batch.Queue(byIndexSQL) // a plan for few changes would be too slow for many
-			batch.Queue(foldCountsSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&folded) })
-		})
+	for isMore := true; isMore; {
+		// By index, since a plan for few changes would be too slow for many.
+		folded, _, err := queryOne(ctx, s, "fold counts", pgx.RowTo[int64], foldCountsSQL, pgx.NamedArgs{}, byIndexSQL)
 		if err != nil {
 			return err
 		}
+		isMore = folded == maxFolded
 	}
 	return s.batch(ctx, "delete old counts", func(batch *pgx.Batch) {
 		batch.Queue(byIndexSQL)

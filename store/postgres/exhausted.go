@@ -37,12 +37,8 @@ func (s *Store) ExhaustedTopics(ctx context.Context) ([]string, error) {
 	return column(counts, func(c *dlq.TopicCount) string { return c.DLQTopic }), err
 }
 
-func (s *Store) unpublished(ctx context.Context, most int) (counts []dlq.TopicCount, err error) {
-	err = s.batch(ctx, "count exhausted messages", func(batch *pgx.Batch) {
-		batch.Queue(byIndexSQL)
-		queueQuery(batch, &counts, pgx.RowToStructByPos[dlq.TopicCount], unpublishedSQL, pgx.NamedArgs{"most": most})
-	})
-	return counts, err
+func (s *Store) unpublished(ctx context.Context, most int) ([]dlq.TopicCount, error) {
+	return queryAll(ctx, s, "count exhausted messages", pgx.RowToStructByPos[dlq.TopicCount], unpublishedSQL, pgx.NamedArgs{"most": most}, byIndexSQL)
 }
 
 // putIntoOutbox is the CTE of a statement that puts the messages in its CTE m into the outbox which

@@ -50,10 +50,5 @@ func (s *Store) ExportPage(ctx context.Context, q dlq.ListQuery) (dlq.ExportPage
 
 // ExportSizes returns how much Export would read of messages, in the order of their ids. Messages that do not exist are absent.
 func (s *Store) ExportSizes(ctx context.Context, ids []dlq.ID) ([]dlq.Chosen, error) {
-	return queryAll(ctx, s, "weigh messages", scanChosen, exportSizesSQL, pgx.NamedArgs{"ids": uuids(ids)})
-}
-
-func scanChosen(row pgx.CollectableRow) (c dlq.Chosen, err error) {
-	err = row.Scan((*[16]byte)(&c.ID), &c.Bytes, &c.Text)
-	return c, err
+	return queryAll(ctx, s, "weigh messages", pgx.RowToStructByPos[dlq.Chosen], exportSizesSQL, pgx.NamedArgs{"ids": uuids(ids)})
 }

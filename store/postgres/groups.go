@@ -171,7 +171,7 @@ func (s *Store) Groups(ctx context.Context, q dlq.GroupQuery) (page dlq.GroupPag
 			if !ranks(&q) {
 				batch.Queue(byIndexSQL)
 			}
-			queueQuery(batch, &found, scanGroupCursor, grouped(sql, &q), args)
+			queueQuery(batch, &found, pgx.RowToStructByName[dlq.GroupCursor], grouped(sql, &q), args)
 		})
 		if err != nil {
 			return err
@@ -195,11 +195,6 @@ func (s *Store) Group(ctx context.Context, id dlq.ID, within string) (dlq.Group,
 		err = dlq.GroupNotFound(id)
 	}
 	return g, err
-}
-
-func scanGroupCursor(row pgx.CollectableRow) (c dlq.GroupCursor, err error) {
-	err = row.Scan((*[16]byte)(&c.ID), &c.Rank)
-	return c, err
 }
 
 func scanGroup(row pgx.CollectableRow) (g dlq.Group, err error) {

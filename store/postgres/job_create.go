@@ -142,7 +142,7 @@ func (s *Store) createJob(ctx context.Context, asked *dlq.Operation, j *dlq.Job)
 // snapshot freezes the scope of a job on a topic. The whole
 // transaction is sent in a batch, so the ingest lock is not held for a round trip.
 func (s *Store) snapshot(ctx context.Context, topic string) (scope dlq.Scope, err error) {
-	newest, err := s.newest(ctx, topic)
+	newest, _, err := queryOne(ctx, s, "find the newest message", pgx.RowTo[int64], newestSQL, pgx.NamedArgs{"topic": topic}, inOrderSQL)
 	if err != nil {
 		return scope, err
 	}
@@ -159,14 +159,6 @@ func (s *Store) snapshot(ctx context.Context, topic string) (scope dlq.Scope, er
 	}
 	scope.UpperBound = max(scope.UpperBound, newest)
 	return scope, err
-}
-
-func (s *Store) newest(ctx context.Context, topic string) (seq int64, err error) {
-	err = s.batch(ctx, "find the newest message", func(batch *pgx.Batch) {
-		batch.Queue(inOrderSQL)
-		batch.Queue(newestSQL, pgx.NamedArgs{"topic": topic}).QueryRow(func(row pgx.Row) error { return row.Scan(&seq) })
-	})
-	return seq, err
 }
 
 // insertJob inserts the job and the operation, or returns the id of a running job that conflicts. READ

@@ -29,13 +29,10 @@ WHERE id = @id`
 
 // CreatePlan stores a plan, which expires after ttl, and deletes some that expired more than a day ago.
 func (s *Store) CreatePlan(ctx context.Context, p dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error) {
-	err := s.batch(ctx, "create plan", func(batch *pgx.Batch) {
-		batch.Queue(byIndexSQL)
-		batch.Queue(deletePlansSQL)
-		args := pgx.NamedArgs{"id": uuid(p.ID), "spec": p.Spec.Storable(), "upper_bound": p.UpperBound,
-			"snapshot_at": timestamptz(p.SnapshotAt), "effect": p.Effect, "summary": p.Summary, "seconds": ttl.Seconds()}
-		batch.Queue(createPlanSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(instant{&p.ExpiresAt}) })
-	})
+	args := pgx.NamedArgs{"id": uuid(p.ID), "spec": p.Spec.Storable(), "upper_bound": p.UpperBound,
+		"snapshot_at": timestamptz(p.SnapshotAt), "effect": p.Effect, "summary": p.Summary, "seconds": ttl.Seconds()}
+	expires, _, err := queryOne(ctx, s, "create plan", pgx.RowTo[time.Time], createPlanSQL, args, byIndexSQL, deletePlansSQL)
+	p.ExpiresAt = expires.UTC()
 	return p, err
 }
 

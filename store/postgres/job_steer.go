@@ -95,12 +95,8 @@ func (s *Store) releasePages(ctx context.Context, id dlq.ID) error {
 }
 
 // claimedLanes are the lanes that have a claimed page.
-func (s *Store) claimedLanes(ctx context.Context, id dlq.ID) (lanes []int, err error) {
-	err = s.batch(ctx, "find claimed pages", func(batch *pgx.Batch) {
-		batch.Queue(lanePlanSQL)
-		queueQuery(batch, &lanes, pgx.RowTo[int], claimedLanesSQL, pgx.NamedArgs{"job": uuid(id)})
-	})
-	return lanes, err
+func (s *Store) claimedLanes(ctx context.Context, id dlq.ID) ([]int, error) {
+	return queryAll(ctx, s, "find claimed pages", pgx.RowTo[int], claimedLanesSQL, pgx.NamedArgs{"job": uuid(id)}, lanePlanSQL)
 }
 
 const clearPageSQL = `

@@ -120,27 +120,25 @@ func queueQuery[T any](batch *pgx.Batch, found *[]T, scan pgx.RowToFunc[T], sql 
 	})
 }
 
-// queryAll returns the rows of a statement.
-func queryAll[T any](ctx context.Context, s *Store, operation string, scan pgx.RowToFunc[T], sql string, args pgx.NamedArgs) (found []T, err error) {
-	ctx, cancel := withCallTimeout(ctx, sql)
-	defer cancel()
-	err = retryOnConflict(func() error {
-		rows, err := s.pool.Query(ctx, sql, args)
-		if err != nil {
-			return err
+// queryAll returns the rows of a statement that runs after others, such as settings of the planner.
+func queryAll[T any](ctx context.Context, s *Store, operation string, scan pgx.RowToFunc[T], sql string, args pgx.NamedArgs,
+	before ...string) (found []T, err error) {
+	err = s.batch(ctx, operation, func(batch *pgx.Batch) {
+		for _, first := range before {
+			batch.Queue(first)
 		}
-		found, err = pgx.CollectRows(rows, scan)
-		return err
+		queueQuery(batch, &found, scan, sql, args)
 	})
 	if err != nil {
-		return nil, wrap(operation, err)
+		return nil, err
 	}
 	return found, nil
 }
 
 // queryOne returns the first row of a statement; found is false when there is none.
-func queryOne[T any](ctx context.Context, s *Store, operation string, scan pgx.RowToFunc[T], sql string, args pgx.NamedArgs) (row T, found bool, err error) {
-	rows, err := queryAll(ctx, s, operation, scan, sql, args)
+func queryOne[T any](ctx context.Context, s *Store, operation string, scan pgx.RowToFunc[T], sql string, args pgx.NamedArgs,
+	before ...string) (row T, found bool, err error) {
+	rows, err := queryAll(ctx, s, operation, scan, sql, args, before...)
 	if err != nil || len(rows) == 0 {
 		return row, false, err
 	}
