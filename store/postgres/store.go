@@ -44,7 +44,6 @@ type Store struct {
 	Targets *dlq.Targets
 	// VerifyGroups are the configured consumer groups. Set it before the first use.
 	VerifyGroups *dlq.VerifyGroups
-	groups       knownGroups
 	// suspendedAfter is the constant of the same name, except in tests.
 	suspendedAfter time.Duration
 }
