@@ -60,8 +60,8 @@ func (s *Server) audit(ctx context.Context, c *fiber.Ctx, q *query) error {
 func (s *Server) viewOperation(o *dlq.Operation) operationView {
 	view := operationView{
 		ID: o.ID, At: timestamp(o.At), Subject: o.Subject, Method: o.Method, Address: o.Address, Action: o.Action,
-		Topic: optionalText(o.Topic), Target: optionalText(string(o.Target)), TargetID: optionalID(o.TargetID),
-		Reason: optionalText(o.Reason), RequestID: o.RequestID, Outcome: o.Outcome,
+		Topic: optional(o.Topic), Target: optional(string(o.Target)), TargetID: optional(o.TargetID),
+		Reason: optional(o.Reason), RequestID: o.RequestID, Outcome: o.Outcome,
 	}
 	if o.WorkflowID != "" {
 		view.Workflow = &workflowView{WorkflowID: o.WorkflowID, URL: s.workflowURL(o.WorkflowID, "")}

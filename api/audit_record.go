@@ -153,7 +153,7 @@ func (s *Server) completeRefusal(ctx context.Context, c *fiber.Ctx, r *requested
 type recordingRetries struct {
 	Waits
 	retries Retries
-	store   AuditStore // nil without a database
+	store   Database // nil without a database
 }
 
 // record records a command as accepted, and returns its row; nil without a database.

@@ -73,19 +73,19 @@ func (s *Server) chain(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) e
 func (s *Server) viewHop(h *dlq.Hop, operations map[string]dlq.ID, verdict dlq.Verdict) hopView {
 	retries := h.Retries()
 	view := hopView{
-		ID: h.ID, PreviousID: optionalID(h.PreviousID), Status: h.Status, Resolution: optionalText(string(h.Ended())),
+		ID: h.ID, PreviousID: optional(h.PreviousID), Status: h.Status, Resolution: optional(string(h.Ended())),
 		OriginalTopic: h.OriginalTopic, DLQTopic: h.DLQTopic, Source: viewSource(h.Source),
 		CreatedAt: timestamp(h.CreatedAt), RetryCount: h.RetryCount, MaxRetries: h.MaxRetries, Archived: h.Archived,
-		EditedFrom: optionalID(h.Edits.From), ReplacedBy: optionalID(h.Edits.By),
+		EditedFrom: optional(h.Edits.From), ReplacedBy: optional(h.Edits.By),
 		Attempts: make([]hopAttemptView, 0, len(retries)), verifiedFields: viewVerified(verdict),
 		lifecycleFields: s.viewLifecycle(&h.Message, h.Archived),
 	}
 	for i, a := range retries {
 		retry := hopAttemptView{
 			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Workflow: s.viewWorkflow(a.Owner),
-			Operation: optionalID(operations[a.Owner.Token]),
+			Operation: optional(operations[a.Owner.Token]),
 			Target:    targetView{Topic: h.OriginalTopic}, Outcome: a.Result,
-			Category: optionalText(string(a.Category)), Error: optionalText(a.Error),
+			Category: optional(string(a.Category)), Error: optional(a.Error),
 		}
 		if a.Result == dlq.ResultDelivered {
 			retry.Target = targetView{cmp.Or(verdict.Target, h.OriginalTopic), a.TargetPartition, a.TargetOffset}

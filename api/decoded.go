@@ -43,7 +43,7 @@ func viewSchema(s dlq.Schema) *schemaView {
 	if s.ID == 0 {
 		return nil
 	}
-	view := &schemaView{Format: optionalText(s.Format), ID: s.ID, Subject: optionalText(s.Subject), MessageType: optionalText(s.MessageType)}
+	view := &schemaView{Format: optional(s.Format), ID: s.ID, Subject: optional(s.Subject), MessageType: optional(s.MessageType)}
 	if s.Version != 0 {
 		view.Version = &s.Version
 	}
@@ -67,7 +67,7 @@ func decode(ctx context.Context, decoder Decoder, d *dlq.Detail) *decodedKeyView
 	decoded, err := decoder.Decode(ctx, d.OriginalTopic, true, d.Record.Key)
 	key := &decodedKeyView{Payload: decoded.JSON, Schema: viewSchema(decoded.Schema)}
 	if err != nil {
-		key.Error = optionalText(err.Error())
+		key.Error = optional(err.Error())
 	}
 	return key
 }

@@ -98,7 +98,7 @@ func (s *Server) beginExport(ctx context.Context, c *fiber.Ctx, wanted dlq.ListQ
 	if err := s.reserve(ctx, c, exportRoom+s.maskMemory(maskRoom)); err != nil {
 		return nil, err
 	}
-	release, err := s.exportSlot(ctx)
+	release, err := s.slot(ctx, s.exportLimit, "exports are running; try again later")
 	if err != nil {
 		return nil, err
 	}
@@ -122,18 +122,6 @@ func (s *Server) beginExport(ctx context.Context, c *fiber.Ctx, wanted dlq.ListQ
 }
 
 var errStopping = unavailable("the server is stopping; continue at the last cursor", errors.New("the server is stopping"))
-
-// exportSlot waits a short time until one more export may run.
-func (s *Server) exportSlot(ctx context.Context) (release func(), err error) {
-	wait, cancel := context.WithTimeout(ctx, s.options.ScanWait)
-	defer cancel()
-	a := accessOf(ctx)
-	release, others := s.exportLimit.take(wait, &a.principal)
-	if release == nil {
-		return nil, unavailable(others+" exports are running; try again later", errors.New("too many exports"))
-	}
-	return release, nil
-}
 
 // record fixes the end of the export in time and records its beginning.
 func (e *export) record(ctx context.Context, wanted dlq.ListQuery, limit int) error {

@@ -87,10 +87,10 @@ func (s *Server) viewJob(j *dlq.Job, now time.Time) any {
 	average := averageRate(j)
 	filter := s.guard.shownFilter(&j.Spec.Filter)
 	view := jobView{
-		ID: j.ID, Kind: j.Spec.Kind, Topic: j.Spec.Topic, State: j.State, Reason: optionalText(s.guard.shownReason(j.Reason)),
+		ID: j.ID, Kind: j.Spec.Kind, Topic: j.Spec.Topic, State: j.State, Reason: optional(s.guard.shownReason(j.Reason)),
 		Matched: j.Matched, Skipped: j.Counts.Skipped, Progress: progress(j), PerSecond: rounded(j.RecentPerSecond),
 		StartedAt: timestamp(j.StartedAt), UpdatedAt: timestamp(j.UpdatedAt), EndedAt: optionalTime(j.EndedAt),
-		Filters: viewFilter(&filter), RequestReason: optionalText(j.Spec.Reason), Workflow: s.viewWorkflow(j.Owner()), Counting: j.Counting,
+		Filters: viewFilter(&filter), RequestReason: optional(j.Spec.Reason), Workflow: s.viewWorkflow(j.Owner()), Counting: j.Counting,
 	}
 	if end, known := j.EstimatedEnd(now); known {
 		view.EstimatedEnd = new(timestamp(end))

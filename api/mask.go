@@ -75,7 +75,7 @@ func (g guard) hide(ctx context.Context, d dlq.Detail, mask *dlq.Mask) shownMess
 	if s.key != nil {
 		s.key.Payload = hidden.DecodedKey
 		if s.key.Error != nil {
-			s.key.Error = optionalText(hidden.Text(*s.key.Error))
+			s.key.Error = optional(hidden.Text(*s.key.Error))
 		}
 	}
 	return s

@@ -73,7 +73,7 @@ type originView struct {
 
 func viewOrigin(f *dlq.Failure) originView {
 	view := originView{Topic: f.Origin.Topic, Partition: f.Origin.Partition, Offset: f.Origin.Offset, Family: f.Origin.Family,
-		Timestamp: optionalTime(&f.Origin.Timestamp), ConsumerGroup: optionalText(f.Origin.ConsumerGroup)}
+		Timestamp: optionalTime(&f.Origin.Timestamp), ConsumerGroup: optional(f.Origin.ConsumerGroup)}
 	if f.Attempts > 0 {
 		view.Attempts = &f.Attempts
 	}
@@ -202,14 +202,14 @@ func (s *Server) viewDetail(d *dlq.Detail, operations map[string]dlq.ID, verdict
 		Origin: viewOrigin(&d.Failure), Source: viewSource(d.Source),
 		Key: viewBytes(d.Record.Key), Value: viewBytes(d.Record.Value),
 		Headers: views(d.Record.Headers, viewHeader), RecordTimestamp: optionalTime(&d.Record.Timestamp),
-		ErrorClass: optionalText(d.ErrorClass), StackTrace: optionalText(d.Failure.StackTrace),
-		Workflow: s.viewWorkflow(d.Owner), Operation: optionalID(operations[d.Owner.Token]),
-		PreviousID: optionalID(d.PreviousID),
-		Resolution: optionalText(string(d.Ended())), Target: viewTarget(&d.Message, verdict), CauseClass: optionalText(d.Failure.CauseClass),
-		TraceID: optionalText(d.Failure.TraceID), CorrelationID: optionalText(d.Failure.CorrelationID), Suspicion: optionalText(d.Failure.Suspicion),
-		GroupID: optionalID(d.GroupID), EditedFrom: optionalID(d.Edits.From), ReplacedBy: optionalID(d.Edits.By), verifiedFields: viewVerified(verdict),
+		ErrorClass: optional(d.ErrorClass), StackTrace: optional(d.Failure.StackTrace),
+		Workflow: s.viewWorkflow(d.Owner), Operation: optional(operations[d.Owner.Token]),
+		PreviousID: optional(d.PreviousID),
+		Resolution: optional(string(d.Ended())), Target: viewTarget(&d.Message, verdict), CauseClass: optional(d.Failure.CauseClass),
+		TraceID: optional(d.Failure.TraceID), CorrelationID: optional(d.Failure.CorrelationID), Suspicion: optional(d.Failure.Suspicion),
+		GroupID: optional(d.GroupID), EditedFrom: optional(d.Edits.From), ReplacedBy: optional(d.Edits.By), verifiedFields: viewVerified(verdict),
 		lifecycleFields: s.viewLifecycle(&d.Message, isArchived),
-		decodedFields:   decodedFields{Schema: viewSchema(d.Schema), DecodeError: optionalText(d.DecodeError)},
+		decodedFields:   decodedFields{Schema: viewSchema(d.Schema), DecodeError: optional(d.DecodeError)},
 	}
 	if d.Unreadable != nil {
 		view.HeadersError = new(d.Unreadable.Error())
@@ -217,8 +217,8 @@ func (s *Server) viewDetail(d *dlq.Detail, operations map[string]dlq.ID, verdict
 	view.Attempts = views(d.Attempts, func(a *dlq.Attempt) attemptView {
 		return attemptView{
 			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Result: a.Result,
-			Category: optionalText(string(a.Category)), Error: optionalText(a.Error), Workflow: s.viewWorkflow(a.Owner),
-			Operation: optionalID(operations[a.Owner.Token]),
+			Category: optional(string(a.Category)), Error: optional(a.Error), Workflow: s.viewWorkflow(a.Owner),
+			Operation: optional(operations[a.Owner.Token]),
 		}
 	})
 	return view

@@ -112,7 +112,7 @@ func (s *Server) replyPlan(c *fiber.Ctx, plan *dlq.JobPlan, messages []dlq.Messa
 		ID: plan.ID, Hash: plan.Hash(), ExpiresAt: timestamp(plan.ExpiresAt),
 		Kind: spec.Kind, Topic: spec.Topic, Matched: plan.Effect.Matched, Skipped: summary.Skipped, ByStatus: countsOf(summary.ByStatus),
 		Sample: sample, ByGroup: append([]dlq.PlanGroup{}, summary.ByGroup...), MoreGroups: summary.Groups - int64(len(summary.ByGroup)),
-		Filters: viewFilter(&spec.Filter), RequestReason: optionalText(spec.Reason),
+		Filters: viewFilter(&spec.Filter), RequestReason: optional(spec.Reason),
 	}
 	if plan.IsStarted {
 		view.JobID = &plan.ID

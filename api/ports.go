@@ -93,12 +93,6 @@ type Database interface {
 	// CreatePlan stores a plan, which expires after ttl. Plan returns it, dlq.ErrNotFound or dlq.ErrSpecUnreadable.
 	CreatePlan(ctx context.Context, plan dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error)
 	Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error)
-	AuditStore
-	GroupStore
-}
-
-// GroupStore is the part of the store for groups.
-type GroupStore interface {
 	// Now is the time of the store's clock.
 	Now(ctx context.Context) (time.Time, error)
 	// Groups returns one page of groups.
@@ -110,10 +104,6 @@ type GroupStore interface {
 	ChangeGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, change dlq.GroupChange) error
 	// FixGroup marks a group as fixed: dlq.ErrNotFound.
 	FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, fix dlq.GroupFix) error
-}
-
-// AuditStore is the part of the store for the audit.
-type AuditStore interface {
 	// RecordOperation records an operation that is no change of the store.
 	RecordOperation(ctx context.Context, operation dlq.Operation) error
 	// OperationsOf returns the operations that asked for retries of messages, by the tokens

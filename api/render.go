@@ -59,19 +59,13 @@ func optionalTime(t *time.Time) *timestamp {
 	return &ts
 }
 
-// optionalText is null for an empty string.
-func optionalText(s string) *string {
-	if s == "" {
+// optional is null for the zero value, such as an empty string.
+func optional[T comparable](value T) *T {
+	var zero T
+	if value == zero {
 		return nil
 	}
-	return &s
-}
-
-func optionalID(id dlq.ID) *dlq.ID {
-	if id.IsZero() {
-		return nil
-	}
-	return &id
+	return &value
 }
 
 // views shows a list; it is never null.

@@ -137,9 +137,9 @@ func (s *Server) viewRetry(id, editedFrom dlq.ID, execution workflows.Execution,
 	published := result.Published && result.Error == ""
 	return retryView{
 		ID: id, Status: result.Status, Message: retryMessageText(result), RetryCount: result.RetryCount, MaxRetries: result.MaxRetries,
-		Published: &published, Error: optionalText(result.Error), Category: optionalText(string(result.Category)),
+		Published: &published, Error: optional(result.Error), Category: optional(string(result.Category)),
 		WorkflowID: execution.WorkflowID, RunID: execution.RunID, WorkflowURL: s.workflowURL(execution.WorkflowID, execution.RunID),
-		EditedFrom: optionalID(editedFrom),
+		EditedFrom: optional(editedFrom),
 	}
 }
 
@@ -201,9 +201,7 @@ func (s *Server) retryContinues(c *fiber.Ctx, m dlq.Message, editedFrom dlq.ID, 
 		m = now
 	}
 	c.Location("/api/v1/dlq/messages/" + m.ID.String())
-	return reply(c, http.StatusAccepted, retryView{
-		ID: m.ID, Status: m.Status, Message: retryInitiated, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
-		WorkflowID: execution.WorkflowID, RunID: execution.RunID, WorkflowURL: s.workflowURL(execution.WorkflowID, execution.RunID),
-		EditedFrom: optionalID(editedFrom),
-	})
+	view := s.viewRetry(m.ID, editedFrom, execution, workflows.RetryMessageResult{Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries})
+	view.Message, view.Published = retryInitiated, nil // its result is unknown
+	return reply(c, http.StatusAccepted, view)
 }

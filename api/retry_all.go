@@ -70,7 +70,7 @@ func (s *Server) viewRetryAll(b *dlq.Job, text string, published *bool, executio
 	return retryAllView{
 		Retried: b.Counts.Retried, Message: text, Matched: b.Matched,
 		Failed: b.Counts.Failed, Dead: b.Counts.Dead, Skipped: b.Counts.Skipped,
-		State: b.State, Reason: optionalText(b.Reason), Published: published,
+		State: b.State, Reason: optional(b.Reason), Published: published,
 		JobID: b.ID, WorkflowID: execution.WorkflowID, RunID: execution.RunID,
 		WorkflowURL: s.workflowURL(execution.WorkflowID, execution.RunID), Counting: b.Counting,
 	}

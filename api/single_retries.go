@@ -53,8 +53,8 @@ func (s *Server) singleRetries(ctx context.Context, c *fiber.Ctx, q *query) erro
 func (s *Server) viewSingleRetry(r *dlq.SingleRetry) singleRetryView {
 	end := r.End()
 	return singleRetryView{
-		OperationID: r.ID, MessageID: r.TargetID, Topic: optionalText(r.Topic), Actor: r.Subject, Reason: optionalText(r.Reason),
-		TargetTopic: optionalText(r.TargetTopic()), State: end.State, Error: optionalText(end.Error),
+		OperationID: r.ID, MessageID: r.TargetID, Topic: optional(r.Topic), Actor: r.Subject, Reason: optional(r.Reason),
+		TargetTopic: optional(r.TargetTopic()), State: end.State, Error: optional(end.Error),
 		StartedAt: timestamp(r.At), EndedAt: optionalTime(&end.EndedAt), Joined: r.Joined,
 		Workflow: workflowView{WorkflowID: r.WorkflowID, RunID: r.Run, URL: s.workflowURL(r.WorkflowID, r.Run)},
 	}

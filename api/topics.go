@@ -75,7 +75,7 @@ type listedView struct {
 }
 
 func (s *Server) viewListed(m *dlq.Message, verdict dlq.Verdict, isArchived bool) listedView {
-	return listedView{fieldsOf(m), m.DLQTopic, optionalText(m.ErrorClass), optionalID(m.GroupID), viewVerified(verdict), s.viewLifecycle(m, isArchived)}
+	return listedView{fieldsOf(m), m.DLQTopic, optional(m.ErrorClass), optional(m.GroupID), viewVerified(verdict), s.viewLifecycle(m, isArchived)}
 }
 
 func (s *Server) viewMessages(ctx context.Context, messages []dlq.Message, areArchived bool) ([]listedView, error) {

@@ -14,7 +14,7 @@ type verifiedFields struct {
 }
 
 func viewVerified(v dlq.Verdict) verifiedFields {
-	return verifiedFields{optionalText(string(v.Verified)), optionalText(string(v.Reason))}
+	return verifiedFields{optional(string(v.Verified)), optional(string(v.Reason))}
 }
 
 // verdicts verifies those messages that were delivered. Without a database it verifies none.
