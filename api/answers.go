@@ -47,7 +47,6 @@ type answers struct {
 	wait time.Duration
 }
 
-// answer is the memory of one request.
 type answer struct {
 	*share
 	wait time.Duration

@@ -353,5 +353,4 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// methods are the methods that routes use.
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete, http.MethodOptions}

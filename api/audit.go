@@ -16,7 +16,6 @@ type operationsView struct {
 	Pagination cursorPaginationView `json:"pagination"`
 }
 
-// operationView is one row of the audit.
 type operationView struct {
 	ID        dlq.ID               `json:"id"`
 	At        timestamp            `json:"at"`

@@ -13,7 +13,6 @@ import (
 	"dlqmanager/workflows"
 )
 
-// requestedKey is the key of the *requested among the values of a request.
 type requestedKey struct{}
 
 // requested is the row of the audit for a request that changes or exports something.
@@ -49,7 +48,6 @@ func newOperation(c *fiber.Ctx, r route, p *dlq.Principal) *requested {
 	return o
 }
 
-// auditedFilter is the filter of a job in the audit.
 type auditedFilter struct {
 	Kind   dlq.JobKind `json:"kind"`
 	Filter dlq.Filter  `json:"filter"`
@@ -57,7 +55,6 @@ type auditedFilter struct {
 	TargetTopic string `json:"target_topic,omitempty"`
 }
 
-// describe puts a detail into the operation.
 func describe(asked *dlq.Operation, detail any) {
 	asked.Detail, _ = json.Marshal(detail) // always encodes
 }
@@ -172,7 +169,6 @@ func (r recordingRetries) record(ctx context.Context, asked *dlq.Operation, targ
 	return &accepted, nil
 }
 
-// auditedCommand is the detail of a command to a workflow.
 type auditedCommand struct {
 	Command   string `json:"command"`
 	RateLimit *int   `json:"rate_limit,omitempty"`

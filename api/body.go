@@ -59,7 +59,6 @@ func readBody(c *fiber.Ctx, known ...string) *body {
 	return b
 }
 
-// parse reads the whole body.
 func (b *body) parse(raw []byte, known []string) {
 	if !json.Valid(raw) {
 		b.reject("body", "is not valid JSON: %v", json.Unmarshal(raw, new(json.RawMessage)))
@@ -217,5 +216,4 @@ func (b *body) list(name string, most int) []json.RawMessage {
 	return items
 }
 
-// item is the name of one list item in errors.
 func item(name string, i int) string { return fmt.Sprintf("%s[%d]", name, i) }

@@ -16,7 +16,6 @@ type chainView struct {
 	Hops      []hopView `json:"hops"`
 }
 
-// hopView is one message of a chain.
 type hopView struct {
 	ID            dlq.ID           `json:"id"`
 	PreviousID    *dlq.ID          `json:"previous_id"`
@@ -36,7 +35,6 @@ type hopView struct {
 	lifecycleFields
 }
 
-// hopAttemptView is one retry that has ended.
 type hopAttemptView struct {
 	Number    int           `json:"number"`
 	StartedAt timestamp     `json:"started_at"`

@@ -36,7 +36,6 @@ const (
 
 var exportParameters = slices.Concat([]string{"limit", "cursor"}, filterParameters())
 
-// exportedQuery reads the parameters of an export.
 func (q *query) exportedQuery(topic string) (wanted dlq.ListQuery, limit int) {
 	wanted = dlq.ListQuery{Filter: q.filterBody().filter(topic), Page: 1, OldestFirst: true, IsBare: true}
 	limit = q.integer("limit", math.MaxInt, maxExport)
@@ -44,14 +43,12 @@ func (q *query) exportedQuery(topic string) (wanted dlq.ListQuery, limit int) {
 	return wanted, limit
 }
 
-// auditedExport is the detail of the operation that begins an export.
 type auditedExport struct {
 	Filter dlq.Filter `json:"filter"`
 	Limit  int        `json:"limit,omitempty"`
 	Cursor string     `json:"cursor,omitempty"`
 }
 
-// auditedExportEnd is the detail of the operation that ends an export.
 type auditedExportEnd struct {
 	Messages int64  `json:"messages"`
 	Code     string `json:"code,omitempty"`
@@ -179,7 +176,6 @@ func (e *export) chunks(yield func([]byte, error) bool) {
 	e.end(w, err)
 }
 
-// yieldWriter passes written bytes on.
 type yieldWriter func([]byte, error) bool
 
 func (y yieldWriter) Write(b []byte) (int, error) {
@@ -226,7 +222,6 @@ func (e *export) choose() (dlq.ExportPage, error) {
 	return scanIf(ctx, s, readsMany(ctx, &e.query), func() (dlq.ExportPage, error) { return s.guard.ExportPage(ctx, e.query) })
 }
 
-// part reads and writes some messages of a page.
 func (e *export) part(w *exportWriter, part []dlq.Chosen) error {
 	s := e.server
 	ids, read, text := make([]dlq.ID, len(part)), int64(0), int64(0)
@@ -325,7 +320,6 @@ type exportBody struct {
 	granted      int // how many bytes may be read before the time to write them begins anew
 }
 
-// pull takes the next chunk.
 func (b *exportBody) pull() error {
 	chunk, err, more := b.next()
 	b.chunk, b.isEnded, b.granted = chunk, !more, 0

@@ -28,7 +28,6 @@ type groupView struct {
 	RegressedBy *dlq.ID          `json:"regressed_by"`
 }
 
-// groupedByView has the components of a fingerprint.
 type groupedByView struct {
 	Version int              `json:"version"`
 	Rule    fingerprint.Rule `json:"rule"`
@@ -38,7 +37,6 @@ type groupedByView struct {
 	Message *string          `json:"message"`
 }
 
-// groupTopicView counts the messages of a group in a pair of topics.
 type groupTopicView struct {
 	DLQTopic      string               `json:"dlq_topic"`
 	OriginalTopic string               `json:"original_topic"`

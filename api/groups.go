@@ -60,7 +60,6 @@ func (s *Server) explainGroup(ctx context.Context, view *detailView, id dlq.ID) 
 
 var groupParameters = []string{"topic", "state", "sort", "cursor", "page_size"}
 
-// groups reads the parameters of a list of groups.
 func (q *query) groups() dlq.GroupQuery {
 	wanted := dlq.GroupQuery{Topic: topicOf(q, "topic"), State: wordOf(q, "state", dlq.GroupStates),
 		Sort: cmp.Or(wordOf(q, "sort", dlq.GroupSorts), dlq.GroupsByFirstSeen), PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}

@@ -27,7 +27,6 @@ const (
 	maxIdempotencyKey = 255
 )
 
-// letterFields are the fields of a letter in JSON.
 var letterFields = append([]string{"error", "origin", "attempts"}, editFields...)
 
 // Headers of a request whose body is the value of one record. Endpoints get the same ones with a
@@ -152,7 +151,6 @@ func readLetters(c *fiber.Ctx) ([]dlq.Letter, error) {
 	return letters, b.err()
 }
 
-// letter reads one letter.
 func (b *body) letter() (l dlq.Letter) {
 	if edit := b.edit(); edit != nil {
 		if edit.Key != nil {
@@ -246,7 +244,6 @@ func readBinaryLetter(c *fiber.Ctx) ([]dlq.Letter, error) {
 	return []dlq.Letter{l}, errs.toError("invalid headers")
 }
 
-// auditedHandIn is the detail of a request that hands letters in.
 type auditedHandIn struct {
 	Command  string   `json:"command"`
 	Messages int      `json:"messages"`

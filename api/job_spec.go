@@ -32,7 +32,6 @@ var retryOnlyFields = []string{"rate_limit", "order", "ramp", "include_suspiciou
 // jobFields are the fields of a plan's request, and of the request for a job without a plan.
 var jobFields = slices.Concat([]string{"kind", "topic", "reason"}, retryOnlyFields, filterNames(dlq.InJobs), []string{negation})
 
-// spec reads the specification of a job.
 func (b *body) spec() dlq.JobSpec {
 	b.require("kind")
 	spec := dlq.JobSpec{Filter: b.filter(b.topic())}

@@ -31,13 +31,11 @@ type jobView struct {
 	Counting bool `json:"counting,omitempty"`
 }
 
-// changeJobView is the resource of a job that changes messages.
 type changeJobView struct {
 	jobView
 	Changed int64 `json:"changed"`
 }
 
-// retryJobView is the resource of a bulk retry.
 type retryJobView struct {
 	jobView
 	Retried          int64   `json:"retried"`

@@ -40,7 +40,6 @@ func (s *Server) jobs(ctx context.Context, c *fiber.Ctx, q *query) error {
 	return reply(c, http.StatusOK, view)
 }
 
-// jobs reads the parameters of the list of jobs.
 func (q *query) jobs() dlq.JobQuery {
 	wanted := dlq.JobQuery{PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
 	wanted.From, wanted.To = q.between()

@@ -7,7 +7,6 @@ import (
 
 // These functions split JSON that is known to be valid.
 
-// member is one field of an object.
 type member struct {
 	name  string
 	value json.RawMessage
@@ -26,7 +25,6 @@ func membersOf(object []byte) (members []member) {
 	return members
 }
 
-// elementsOf splits an array.
 func elementsOf(array []byte) (elements []json.RawMessage) {
 	_ = json.Unmarshal(array, &elements)
 	return elements

@@ -55,7 +55,6 @@ func (g guard) show(ctx context.Context, id dlq.ID, isArchived bool) (shownMessa
 	return g.hide(ctx, d, mask), nil
 }
 
-// stored returns a message as it is stored.
 func (g guard) stored(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Detail, error) {
 	if isArchived {
 		return g.detail(ctx, id, g.database.ArchivedDetail)
@@ -117,7 +116,6 @@ func (g guard) unmaskedUntil(ctx context.Context, m *dlq.Message) (time.Time, er
 	return time.Time{}, err
 }
 
-// auditedUnmask is the detail of an operation that reveals a message.
 type auditedUnmask struct {
 	Command string   `json:"command"`
 	Parts   []string `json:"parts"`

@@ -122,7 +122,6 @@ func (g guard) readOne(ctx context.Context, u *unread) (*dlq.Shown, error) {
 	return u.hidden(&g, &d), nil
 }
 
-// hideMessages hides parts of the messages of a list.
 func (g guard) hideMessages(ctx context.Context, messages []dlq.Message, areArchived bool) error {
 	var wanted []unread
 	for i := range messages {
@@ -141,7 +140,6 @@ func (g guard) hideMessages(ctx context.Context, messages []dlq.Message, areArch
 	return g.read(ctx, wanted)
 }
 
-// hideHops hides parts of the messages of a chain: their errors.
 func (g guard) hideHops(ctx context.Context, hops []dlq.Hop) error {
 	var wanted []unread
 	for i := range hops {
@@ -159,7 +157,6 @@ func (g guard) hideHops(ctx context.Context, hops []dlq.Hop) error {
 	return g.read(ctx, wanted)
 }
 
-// hideRetries hides parts of the errors of single retries.
 func (g guard) hideRetries(ctx context.Context, retries []dlq.SingleRetry) error {
 	if g.masking == nil {
 		return nil
@@ -206,7 +203,6 @@ func (g guard) maskOfGroup(group *dlq.Group) *dlq.Mask {
 	return g.masking.For(topics...)
 }
 
-// hidePreview hides parts of the effect of a job.
 func (g guard) hidePreview(ctx context.Context, spec *dlq.JobSpec, preview *dlq.JobPreview) error {
 	if g.masking == nil {
 		return nil

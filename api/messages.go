@@ -80,7 +80,6 @@ func viewOrigin(f *dlq.Failure) originView {
 	return view
 }
 
-// targetView is where a message was delivered.
 type targetView struct {
 	Topic     string `json:"topic"`
 	Partition *int32 `json:"partition"`
@@ -195,7 +194,6 @@ func (s *Server) replyMessage(ctx context.Context, c *fiber.Ctx, d *shownMessage
 	return reply(c, http.StatusOK, view)
 }
 
-// viewDetail shows what is stored of a message.
 func (s *Server) viewDetail(d *dlq.Detail, operations map[string]dlq.ID, verdict dlq.Verdict, isArchived bool) detailView {
 	view := detailView{
 		messageFields: fieldsOf(&d.Message), DLQTopic: d.DLQTopic,
@@ -224,7 +222,6 @@ func (s *Server) viewDetail(d *dlq.Detail, operations map[string]dlq.ID, verdict
 	return view
 }
 
-// reserveDetail reserves the memory for all of a message.
 func (s *Server) reserveDetail(ctx context.Context, c *fiber.Ctx, id dlq.ID, isArchived bool) error {
 	w, err := s.guard.Weigh(ctx, id, isArchived)
 	if err != nil {

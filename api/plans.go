@@ -13,7 +13,6 @@ import (
 	"dlqmanager/dlq"
 )
 
-// planField names the plan that a job is started from.
 const planField = "plan"
 
 // planView is a plan, with the effect that its job would have.
@@ -36,7 +35,6 @@ type planView struct {
 	RequestReason *string    `json:"request_reason"`
 }
 
-// retryPlanView is the plan of a bulk retry.
 type retryPlanView struct {
 	planView
 	ByErrorClass  []dlq.PreviewCount `json:"by_error_class"`
@@ -211,7 +209,6 @@ func (s *Server) checkPlan(ctx context.Context, c *fiber.Ctx, plan *dlq.JobPlan)
 			"or routes were changed; make a new one"}
 }
 
-// checkExpiry refuses a plan that has expired.
 func (s *Server) checkExpiry(ctx context.Context, plan *dlq.JobPlan) error {
 	now, err := s.guard.Now(ctx)
 	if err != nil || now.Before(plan.ExpiresAt) {

@@ -15,7 +15,6 @@ import (
 	"dlqmanager/dlq"
 )
 
-// query reads the parameters of a request.
 type query struct {
 	fieldErrors
 	values url.Values

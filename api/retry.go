@@ -36,7 +36,6 @@ type retryView struct {
 	EditedFrom *dlq.ID `json:"edited_from,omitempty"`
 }
 
-// retryFields are the fields of a retry.
 var retryFields = append([]string{"reason", targetField}, editFields...)
 
 func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {

@@ -173,7 +173,6 @@ func (r *topicRetry) now() (progress dlq.Job, published *bool) {
 	return r.progress, published
 }
 
-// wait waits for the end.
 func (r *topicRetry) wait(ctx context.Context) error {
 	select {
 	case <-r.ended:

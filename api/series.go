@@ -42,7 +42,6 @@ func (s *Server) series(ctx context.Context, c *fiber.Ctx, q *query) error {
 	return reply(c, http.StatusOK, seriesListView{wanted.Step, timestamp(wanted.From), timestamp(wanted.To), append([]dlq.Series{}, found...)})
 }
 
-// series reads the parameters of arrivals over time.
 func (q *query) series() dlq.SeriesQuery {
 	return dlq.SeriesQuery{Topic: topicOf(q, "topic"), Group: idOf(q, "group", "group"),
 		Step: cmp.Or(wordOf(q, "step", dlq.Steps), dlq.StepHour), From: instantOf(q, "from"), To: instantOf(q, "to")}

@@ -90,7 +90,6 @@ func (s *Server) viewMessages(ctx context.Context, messages []dlq.Message, areAr
 	return views(messages, func(m *dlq.Message) listedView { return s.viewListed(m, verdicts[m.ID], areArchived) }), nil
 }
 
-// viewSample shows the messages of a plan.
 func (s *Server) viewSample(c *fiber.Ctx, messages []dlq.Message, areArchived bool) ([]listedView, error) {
 	ctx, cancel := s.deadline(c)
 	defer cancel()
@@ -169,7 +168,6 @@ func (s *Server) listMessages(ctx context.Context, c *fiber.Ctx, q *query, scope
 
 var listParameters = slices.Concat([]string{"page", "page_size", "cursor", "sort"}, filterParameters())
 
-// list reads the parameters of a list.
 func (q *query) list(scope dlq.Filter) dlq.ListQuery {
 	wanted := dlq.ListQuery{
 		Filter:   q.filterBody().filter(scope.Topic),

@@ -36,7 +36,6 @@ var errorsOfCodes = map[string]error{
 	lockNotAvailable: dlq.ErrBlocked, statementTimeout: dlq.ErrSlow, diskFull: dlq.ErrFull, readOnly: dlq.ErrReadOnly,
 }
 
-// isBlocked reports whether a lock was not granted in time.
 func isBlocked(err error) bool {
 	var refusal *pgconn.PgError
 	return errors.As(err, &refusal) && refusal.Code == lockNotAvailable

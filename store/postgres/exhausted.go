@@ -155,7 +155,6 @@ func (s *Store) PublishExhausted(ctx context.Context, topic string, after dlq.Ex
 	return page, nil
 }
 
-// readExhausted takes the lock and reads the next messages.
 func readExhausted(ctx context.Context, tx pgx.Tx, topic string, after dlq.Exhausted) (page []dlq.Exhausted, err error) {
 	var locked bool
 	batch := &pgx.Batch{}
@@ -183,7 +182,6 @@ func scanExhausted(row pgx.CollectableRow) (e dlq.Exhausted, err error) {
 	return e, nil
 }
 
-// publishedArgs are the parameters of publishedSQL.
 func publishedArgs(topic string, page []dlq.Exhausted, published []bool) pgx.NamedArgs {
 	done := make([]dlq.Exhausted, 0, len(page))
 	for i := range page {

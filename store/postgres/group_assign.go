@@ -123,7 +123,6 @@ func (s *Store) createGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow,
 	return known, nil
 }
 
-// maxGroups is MaxGroups, or its default.
 func (s *Store) maxGroups() int {
 	if s.MaxGroups > 0 {
 		return s.MaxGroups
@@ -159,7 +158,6 @@ SET state = 'open', state_at = now(), state_reason = @reason, regressed_by = r.m
 FROM regression r
 WHERE g.id = r.id`
 
-// groupsOf are the groups of the rows, each once.
 func groupsOf(rows []*arrivalRow) [][16]byte {
 	seen := map[dlq.ID]bool{}
 	var groups [][16]byte

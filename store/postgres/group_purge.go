@@ -43,7 +43,6 @@ CROSS JOIN LATERAL (
 		+ (SELECT count(*) FROM dlq.dlq_groups o WHERE o.dlq_topic = w.dlq_topic AND o.rule <> 'overflow'), 0)
 ) AS spare`
 
-// removeGroupsSQL removes the groups that are still unused.
 const removeGroupsSQL = `
 WITH removed AS (
 	DELETE FROM dlq.dlq_groups g WHERE g.id = ANY (@unused::uuid[]) AND ` + unusedGroup + ` RETURNING g.id

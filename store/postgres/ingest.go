@@ -300,7 +300,6 @@ func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*a
 	return bodies, messages, nil
 }
 
-// collectFixes reads the rows of fixesSQL.
 func (in *ingest) collectFixes(rows pgx.Rows) error {
 	in.fixes = map[dlq.ID]dlq.GroupFix{}
 	_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
@@ -325,7 +324,6 @@ var (
 	}
 )
 
-// body has the values of bodyColumns.
 func (r *arrivalRow) body() []any {
 	fromKafka := !r.Source.IsZero()
 	return []any{
@@ -341,7 +339,6 @@ func (r *arrivalRow) body() []any {
 	}
 }
 
-// message has the values of messageColumns.
 func (r *arrivalRow) message() []any {
 	return []any{
 		uuid(r.ID), r.DLQTopic, r.Origin.Topic, r.ErrorMessage, r.ErrorClass, r.RetryCount, r.MaxRetries, []byte(r.Payload),

@@ -77,7 +77,6 @@ WITH job AS MATERIALIZED (
 	FOR UPDATE OF m /* or skip */
 `
 
-// countAct is the end of actSQL.
 const countAct = `), counted AS MATERIALIZED (
 	SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM deleted) AS changed,
 		(SELECT count(*) FROM read) < @limit AS is_last,

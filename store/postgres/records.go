@@ -156,7 +156,6 @@ func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) {
 	return d, nil
 }
 
-// addAttempts reads the rows of attemptsSQL.
 func addAttempts(rows pgx.Rows, found []dlq.Detail) error {
 	byID := make(map[dlq.ID]*dlq.Detail, len(found))
 	for i := range found {
@@ -180,7 +179,6 @@ func sourceTargets(s *dlq.Source) []any {
 	return []any{idOrZero{(*dlq.ID)(&s.TopicID)}, numberOrZero[int32]{&s.Partition}, numberOrZero[int64]{&s.Offset}}
 }
 
-// attemptTargets are the scan targets of an attempt.
 func attemptTargets(a *dlq.Attempt) []any {
 	return []any{&a.Number, &a.Owner.WorkflowID, &a.Owner.Token, instant{&a.StartedAt}, instant{&a.EndedAt},
 		(*string)(&a.Result), (*string)(&a.Category), &a.Error, &a.TargetPartition, &a.TargetOffset}

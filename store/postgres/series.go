@@ -66,7 +66,6 @@ func (s *Store) Series(ctx context.Context, q dlq.SeriesQuery) (series []dlq.Ser
 	return series, err
 }
 
-// ofTopic puts the condition of a query into seriesSQL.
 func ofTopic(sql string, q *dlq.SeriesQuery) string {
 	switch {
 	case q.Topic == "":

@@ -57,12 +57,10 @@ const verdictOf = `(
 	LEFT JOIN dlq.dlq_watermarks w ON w.consumer_group = g.name AND w.target_id = m.target_id AND w.partition = m.target_partition
 )`
 
-// verdictMark is replaced by verdictOf.
 const verdictMark = `''::text /* verdict */`
 
 func withVerdict(sql string) string { return strings.ReplaceAll(sql, verdictMark, verdictOf) }
 
-// verifyArgs are the parameters of verdictOf.
 func verifyArgs(groups *dlq.VerifyGroups, args pgx.NamedArgs) pgx.NamedArgs {
 	args["verify_expressions"], args["verify_groups"] = []string{}, []string{}
 	if groups != nil {
