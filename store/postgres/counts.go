@@ -100,14 +100,10 @@ GROUP BY dlq_topic`
 // Pending returns the number of PENDING messages in each of these dead-letter topics, and
 // the number in all topics.
 func (s *Store) Pending(ctx context.Context, dlqTopics []string) (counts []int64, sum int64, err error) {
-	type pending struct {
-		Topic    string
-		Messages int64
-	}
-	found, err := queryAll(ctx, s, "count pending messages", pgx.RowToStructByPos[pending], pendingSQL, pgx.NamedArgs{})
+	found, err := queryAll(ctx, s, "count pending messages", pgx.RowToStructByPos[dlq.TopicCount], pendingSQL, pgx.NamedArgs{})
 	ofTopic := map[string]int64{}
 	for _, p := range found {
-		ofTopic[p.Topic] = p.Messages
+		ofTopic[p.DLQTopic] = p.Messages
 		sum += p.Messages
 	}
 	for _, topic := range dlqTopics {

@@ -106,6 +106,7 @@ func (s *Store) granted(ctx context.Context, q *dlq.ListQuery) (topics []string,
 	if q.Archived {
 		sql = grantedArchiveSQL
 	}
-	found, _, err := queryOne(ctx, s, "find granted topics", pgx.RowToStructByPos[granted], sql, pgx.NamedArgs{"topic": q.Topic, "within": q.Within}, byIndexSQL)
+	found, _, err := queryOne(ctx, s, "find granted topics", pgx.RowToStructByPos[granted], sql,
+		pgx.NamedArgs{"topic": q.Topic, "within": q.Within}, byIndexSQL)
 	return found.Topics, found.IsCheaper, err
 }

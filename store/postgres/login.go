@@ -68,10 +68,8 @@ func untilLoggedIn(ctx context.Context, do func() error) error {
 // isRefusedLogin reports whether the server refused the credentials of a new connection, or
 // the pool's BeforeConnect could not read them, reported as dlq.ErrUnavailable.
 func isRefusedLogin(err error) bool {
-	var connect *pgconn.ConnectError
-	var refusal *pgconn.PgError
-	if errors.As(err, &connect) && errors.As(err, &refusal) {
-		return strings.HasPrefix(refusal.Code, invalidAuthorization)
+	if _, isConnecting := errors.AsType[*pgconn.ConnectError](err); isConnecting && codeOf(err) != "" {
+		return strings.HasPrefix(codeOf(err), invalidAuthorization)
 	}
 	return errors.Is(err, dlq.ErrUnavailable)
 }
