@@ -225,7 +225,8 @@ func New(options Options) (*Server, error) {
 	if err := options.setDefaults(); err != nil {
 		return nil, err
 	}
-	g, retries := guard{options.Store, options.Database, options.Topics, options.Masking, options.Decoder}, recordingRetries{options.Retries, options.Retries, options.Database}
+	g := guard{options.Store, options.Database, options.Topics, options.Masking, options.Decoder}
+	retries := recordingRetries{options.Retries, options.Retries, options.Database}
 	options.Store, options.Database, options.Retries = nil, nil, nil // handlers have no other store, and no other client of Temporal
 	s := &Server{
 		options: options, guard: g, retries: retries,
@@ -279,8 +280,10 @@ func New(options Options) (*Server, error) {
 // handler answers one request within ctx's deadline.
 type handler func(ctx context.Context, c *fiber.Ctx, q *query) error
 
+type idHandler func(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error
+
 // about gives a handler the id in its path. A resource that the handler does not find is named with its kind.
-func about(kind string, h func(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error) handler {
+func about(kind string, h idHandler) handler {
 	return func(ctx context.Context, c *fiber.Ctx, q *query) error {
 		id, err := pathID(c, kind)
 		if err != nil {

@@ -75,7 +75,7 @@ var auditParameters = []string{"page_size", "cursor", "subject", "action", "topi
 
 // operations reads the parameters of the audit, and of the list of single retries, which has fewer.
 func (q *query) operations(cursorVersion byte) dlq.OperationQuery {
-	wanted := dlq.OperationQuery{Topic: topicOf(q, "topic"), TargetID: idOf(q, "target_id", "target"),
+	wanted := dlq.OperationQuery{Topic: topicOf(q), TargetID: idOf(q, "target_id", "target"),
 		Outcome: wordOf(q, "outcome", dlq.OperationOutcomes), PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
 	wanted.From, wanted.To = q.between()
 	wanted.Subject, _ = q.one("subject")

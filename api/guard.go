@@ -209,7 +209,8 @@ func (g guard) HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.
 			}
 		}
 	}
-	describe(asked, auditedHandInOf(arrivals))
+	handedIn := views(arrivals, func(a *dlq.Arrival) dlq.ID { return a.ID })
+	describe(asked, auditedHandIn{Command: "hand in", Messages: len(handedIn), IDs: handedIn})
 	return g.database.HandIn(ctx, asked, arrivals, key)
 }
 

@@ -84,10 +84,7 @@ func (s *Server) handIn(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err != nil {
 		return err
 	}
-	view := handedInView{Messages: make([]handedInMessage, len(ids))}
-	for i, id := range ids {
-		view.Messages[i].ID = id
-	}
+	view := handedInView{views(ids, func(id *dlq.ID) handedInMessage { return handedInMessage{*id} })}
 	if len(ids) == 1 {
 		c.Location("/api/v1/dlq/messages/" + ids[0].String())
 	}
@@ -248,12 +245,4 @@ type auditedHandIn struct {
 	Command  string   `json:"command"`
 	Messages int      `json:"messages"`
 	IDs      []dlq.ID `json:"ids"`
-}
-
-func auditedHandInOf(arrivals []dlq.Arrival) auditedHandIn {
-	detail := auditedHandIn{Command: "hand in", Messages: len(arrivals), IDs: make([]dlq.ID, len(arrivals))}
-	for i := range arrivals {
-		detail.IDs[i] = arrivals[i].ID
-	}
-	return detail
 }

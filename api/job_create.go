@@ -53,9 +53,8 @@ func (s *Server) startNewJob(ctx context.Context, c *fiber.Ctx, j dlq.Job) error
 		return err
 	}
 	view := s.viewJob(&run.job, time.Now())
-	if retry, ok := view.(retryJobView); ok {
-		retry.Published = run.published
-		view = retry
+	if view.retryJobFields != nil {
+		view.Published = run.published
 	}
 	c.Location(jobPath(run.job.ID))
 	return reply(c, run.status(), view)

@@ -29,15 +29,12 @@ type jobView struct {
 	Workflow      *workflowView `json:"workflow"`
 	// Counting is present while Matched is unknown.
 	Counting bool `json:"counting,omitempty"`
+	// Changed is present for a job that changes messages, and the fields below for a bulk retry.
+	Changed *int64 `json:"changed,omitempty"`
+	*retryJobFields
 }
 
-type changeJobView struct {
-	jobView
-	Changed int64 `json:"changed"`
-}
-
-type retryJobView struct {
-	jobView
+type retryJobFields struct {
 	Retried          int64   `json:"retried"`
 	Failed           int64   `json:"failed"`
 	Dead             int64   `json:"dead"`
@@ -80,8 +77,8 @@ type rampView struct {
 	Confirm string `json:"confirm,omitempty"`
 }
 
-// viewJob computes progress, rates and the estimated end as of now. The result is a retryJobView or a changeJobView.
-func (s *Server) viewJob(j *dlq.Job, now time.Time) any {
+// viewJob computes progress, rates and the estimated end as of now.
+func (s *Server) viewJob(j *dlq.Job, now time.Time) jobView {
 	average := averageRate(j)
 	filter := s.guard.shownFilter(&j.Spec.Filter)
 	view := jobView{
@@ -97,12 +94,14 @@ func (s *Server) viewJob(j *dlq.Job, now time.Time) any {
 		view.PerSecond = rounded(average)
 	}
 	if j.Spec.Kind != dlq.KindRetry {
-		return changeJobView{jobView: view, Changed: j.Counts.Changed}
+		view.Changed = &j.Counts.Changed
+		return view
 	}
-	return retryJobView{
-		jobView: view, Retried: j.Counts.Retried, Failed: j.Counts.Failed, Dead: j.Counts.Dead, Waiting: j.Waiting, CameBack: j.CameBack,
+	view.retryJobFields = &retryJobFields{
+		Retried: j.Counts.Retried, Failed: j.Counts.Failed, Dead: j.Counts.Dead, Waiting: j.Waiting, CameBack: j.CameBack,
 		AveragePerSecond: rounded(average), retrySpecView: viewRetrySpec(&j.Spec),
 	}
+	return view
 }
 
 // averageRate is in messages per second from the start to the latest change, pauses before it included. So the view

@@ -12,7 +12,7 @@ import (
 )
 
 type jobsView struct {
-	Jobs       []any                `json:"jobs"`
+	Jobs       []jobView            `json:"jobs"`
 	Pagination cursorPaginationView `json:"pagination"`
 }
 
@@ -29,10 +29,9 @@ func (s *Server) jobs(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err != nil {
 		return err
 	}
-	view, now := jobsView{Jobs: []any{}, Pagination: cursorPaginationView{PageSize: size, HasNext: len(jobs) > size}}, time.Now()
-	for i := range jobs[:min(size, len(jobs))] {
-		view.Jobs = append(view.Jobs, s.viewJob(&jobs[i], now))
-	}
+	now := time.Now()
+	view := jobsView{views(jobs[:min(size, len(jobs))], func(j *dlq.Job) jobView { return s.viewJob(j, now) }),
+		cursorPaginationView{PageSize: size, HasNext: len(jobs) > size}}
 	if view.Pagination.HasNext {
 		last := &jobs[size-1]
 		view.Pagination.NextCursor = new(encodeOperationCursor(jobCursorVersion, dlq.OperationCursor{At: last.StartedAt, ID: last.ID}))
@@ -65,11 +64,10 @@ func (s *Server) job(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) err
 		return err
 	}
 	view := s.viewJob(&j, time.Now())
-	if retry, ok := view.(retryJobView); ok && verify != nil && *verify {
-		if retry.Verified, err = s.verifyBulk(ctx, id); err != nil {
+	if view.retryJobFields != nil && verify != nil && *verify {
+		if view.Verified, err = s.verifyBulk(ctx, id); err != nil {
 			return err
 		}
-		view = retry
 	}
 	return reply(c, http.StatusOK, view)
 }

@@ -17,10 +17,11 @@ func membersOf(object []byte) (members []member) {
 	decoder := json.NewDecoder(bytes.NewReader(object))
 	_, _ = decoder.Token() // the brace
 	for decoder.More() {
-		name, _ := decoder.Token()
+		token, _ := decoder.Token()
+		name, _ := token.(string)
 		var value json.RawMessage
 		_ = decoder.Decode(&value)
-		members = append(members, member{name.(string), value})
+		members = append(members, member{name, value})
 	}
 	return members
 }

@@ -31,12 +31,12 @@ type planView struct {
 	// MoreGroups is how many groups ByGroup leaves out.
 	MoreGroups int64 `json:"more_groups"`
 	// Filters and RequestReason are the request's.
-	Filters       filterView `json:"filters"`
-	RequestReason *string    `json:"request_reason"`
+	Filters          filterView `json:"filters"`
+	RequestReason    *string    `json:"request_reason"`
+	*retryPlanFields            // present for a bulk retry
 }
 
-type retryPlanView struct {
-	planView
+type retryPlanFields struct {
 	ByErrorClass  []dlq.PreviewCount `json:"by_error_class"`
 	ByTargetTopic []dlq.PreviewCount `json:"by_target_topic"`
 	SkipReasons   []dlq.PreviewCount `json:"skip_reasons"`
@@ -115,13 +115,13 @@ func (s *Server) replyPlan(c *fiber.Ctx, plan *dlq.JobPlan, messages []dlq.Messa
 	if plan.IsStarted {
 		view.JobID = &plan.ID
 	}
-	if spec.Kind != dlq.KindRetry {
-		return reply(c, http.StatusOK, view)
+	if spec.Kind == dlq.KindRetry {
+		view.retryPlanFields = &retryPlanFields{
+			ByErrorClass: append([]dlq.PreviewCount{}, summary.ByErrorClass...), SkipReasons: append([]dlq.PreviewCount{}, summary.SkipReasons...),
+			ByTargetTopic: append([]dlq.PreviewCount{}, plan.Effect.ByTarget...), retrySpecView: viewRetrySpec(spec),
+		}
 	}
-	return reply(c, http.StatusOK, retryPlanView{
-		planView: view, ByErrorClass: append([]dlq.PreviewCount{}, summary.ByErrorClass...), SkipReasons: append([]dlq.PreviewCount{}, summary.SkipReasons...),
-		ByTargetTopic: append([]dlq.PreviewCount{}, plan.Effect.ByTarget...), retrySpecView: viewRetrySpec(spec),
-	})
+	return reply(c, http.StatusOK, view)
 }
 
 // describePlan explains why a plan is not returned.

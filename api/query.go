@@ -97,10 +97,10 @@ func wordOf[W ~string](from source, name string, known []W) W {
 }
 
 // topicOf reads the name of a topic; empty if it is not given.
-func topicOf(from source, name string) string {
-	value, given := from.one(name)
+func topicOf(from source) string {
+	value, given := from.one("topic")
 	if given && !dlq.IsTopicName(value) {
-		from.reject(name, "%s", badTopic)
+		from.reject("topic", "%s", badTopic)
 	}
 	return value
 }

@@ -43,6 +43,6 @@ func (s *Server) series(ctx context.Context, c *fiber.Ctx, q *query) error {
 }
 
 func (q *query) series() dlq.SeriesQuery {
-	return dlq.SeriesQuery{Topic: topicOf(q, "topic"), Group: idOf(q, "group", "group"),
+	return dlq.SeriesQuery{Topic: topicOf(q), Group: idOf(q, "group", "group"),
 		Step: cmp.Or(wordOf(q, "step", dlq.Steps), dlq.StepHour), From: instantOf(q, "from"), To: instantOf(q, "to")}
 }
