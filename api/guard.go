@@ -254,23 +254,29 @@ func (g guard) CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (
 	return created, err
 }
 
-func (g guard) PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview, error) {
-	if err := g.scope(ctx, &spec); err != nil {
-		return dlq.JobPreview{}, err
+// PreviewJob returns the texts of a preview in the summary only.
+func (g guard) PreviewJob(ctx context.Context, spec dlq.JobSpec) (preview dlq.JobPreview, summary dlq.PlanSummary, err error) {
+	if err = g.scope(ctx, &spec); err != nil {
+		return preview, summary, err
 	}
-	preview, err := g.database.PreviewJob(ctx, spec)
-	if err == nil {
-		err = g.hidePreview(ctx, &spec, &preview)
+	if preview, err = g.database.PreviewJob(ctx, spec); err != nil {
+		return preview, summary, err
 	}
-	return preview, err
+	summary = dlq.SummaryOf(&preview)
+	preview.ByGroup, preview.ByErrorClass = nil, nil
+	if err = g.hideMessages(ctx, preview.Sample, spec.Kind == dlq.KindRestore); err == nil {
+		err = g.hideSummary(ctx, &spec, &summary)
+	}
+	return preview, summary, err
 }
 
+// PreviewScope returns only what tells the effect.
 func (g guard) PreviewScope(ctx context.Context, spec dlq.JobSpec, frozen dlq.Scope) (dlq.JobPreview, error) {
 	if err := g.scope(ctx, &spec); err != nil {
 		return dlq.JobPreview{}, err
 	}
 	preview, err := g.database.PreviewScope(ctx, spec, frozen)
-	preview.Sample, preview.ByGroup, preview.ByErrorClass = nil, nil, nil // only the effect is compared
+	preview.Sample, preview.ByGroup, preview.ByErrorClass = nil, nil, nil
 	return preview, err
 }
 
@@ -302,7 +308,7 @@ func (g guard) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
 	case !isRead && plan.Spec.Within != a.within():
 		err = conflict("the plan was made with other grants than yours; make a new one", nil)
 	default:
-		err = g.hidePlan(ctx, &plan)
+		err = g.hideSummary(ctx, &plan.Spec, &plan.Summary)
 	}
 	if err == nil && isRead && g.checkFilter(ctx, &plan.Spec.Filter, plan.Spec.Kind == dlq.KindRestore) != nil {
 		plan.Spec.Filter = g.shownFilter(&plan.Spec.Filter) // its values and counts would tell what the sender cannot ask for

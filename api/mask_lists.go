@@ -203,35 +203,13 @@ func (g guard) maskOfGroup(group *dlq.Group) *dlq.Mask {
 	return g.masking.For(topics...)
 }
 
-func (g guard) hidePreview(ctx context.Context, spec *dlq.JobSpec, preview *dlq.JobPreview) error {
+// hideSummary hides parts of what a plan shows. A stored plan may be older than the rules.
+func (g guard) hideSummary(ctx context.Context, spec *dlq.JobSpec, summary *dlq.PlanSummary) error {
 	if g.masking == nil {
 		return nil
 	}
-	if err := g.hideMessages(ctx, preview.Sample, spec.Kind == dlq.KindRestore); err != nil {
-		return err
-	}
-	for i := range preview.ByGroup {
-		of := &preview.ByGroup[i]
-		group, err := g.database.Group(ctx, of.ID, "")
-		if describeGone(err) != nil {
-			return err
-		}
-		group.Fingerprint = of.Fingerprint
-		if err := g.hideGroups(ctx, &group); err != nil {
-			return err
-		}
-		of.Fingerprint = group.Fingerprint
-	}
-	return g.hideClasses(ctx, spec, preview.ByErrorClass)
-}
-
-// hidePlan hides parts of a stored plan, which may be older than the rules.
-func (g guard) hidePlan(ctx context.Context, plan *dlq.JobPlan) error {
-	if g.masking == nil {
-		return nil
-	}
-	for i := range plan.Summary.ByGroup {
-		of := &plan.Summary.ByGroup[i]
+	for i := range summary.ByGroup {
+		of := &summary.ByGroup[i]
 		if of.ID == nil {
 			continue
 		}
@@ -248,7 +226,7 @@ func (g guard) hidePlan(ctx context.Context, plan *dlq.JobPlan) error {
 		}
 		of.Title = dlq.GroupTitle(&group.Fingerprint)
 	}
-	return g.hideClasses(ctx, &plan.Spec, plan.Summary.ByErrorClass)
+	return g.hideClasses(ctx, spec, summary.ByErrorClass)
 }
 
 // hideClasses hides classes that are no names of types. A class of a preview belongs to many messages, so what they quote

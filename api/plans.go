@@ -50,18 +50,20 @@ func (s *Server) createPlan(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err != nil {
 		return err
 	}
-	preview, err := s.preview(c, func(ctx context.Context) (dlq.JobPreview, error) {
+	var summary dlq.PlanSummary
+	preview, err := s.preview(c, func(ctx context.Context) (preview dlq.JobPreview, err error) {
 		if err := s.reserve(ctx, c, s.peakOfList()); err != nil {
-			return dlq.JobPreview{}, err
+			return preview, err
 		}
-		return s.guard.PreviewJob(ctx, spec)
+		preview, summary, err = s.guard.PreviewJob(ctx, spec)
+		return preview, err
 	})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := s.deadline(c) // the preview may have used up the deadline of the request
 	defer cancel()
-	plan := dlq.JobPlan{ID: dlq.NewID(), Spec: spec, Scope: preview.Scope, Effect: s.effectOf(&spec, &preview), Summary: dlq.SummaryOf(&preview)}
+	plan := dlq.JobPlan{ID: dlq.NewID(), Spec: spec, Scope: preview.Scope, Effect: s.effectOf(&spec, &preview), Summary: summary}
 	if plan, err = s.guard.CreatePlan(ctx, plan, s.options.PlanTTL); err != nil {
 		return err
 	}
