@@ -13,14 +13,17 @@ import (
 	"dlqmanager/dlq"
 )
 
-// lifecycleFields are the times from which the next run of the archive moves and purges a message.
-type lifecycleFields struct {
-	ArchiveAt *timestamp `json:"archive_at"`
-	PurgeAt   *timestamp `json:"purge_at"`
+// stateFields tell whether a consumer got past a delivered message, null unless it was delivered, and when the next run of
+// the archive moves and purges a message, null for messages that have not ended, since these stay.
+type stateFields struct {
+	Verified       *string    `json:"verified"`
+	VerifiedReason *string    `json:"verified_reason"`
+	ArchiveAt      *timestamp `json:"archive_at"`
+	PurgeAt        *timestamp `json:"purge_at"`
 }
 
-// viewLifecycle is null for messages that have not ended, since these stay.
-func (s *Server) viewLifecycle(m *dlq.Message, isArchived bool) (view lifecycleFields) {
+func (s *Server) viewState(m *dlq.Message, verdict dlq.Verdict, isArchived bool) stateFields {
+	view := stateFields{Verified: optional(string(verdict.Verified)), VerifiedReason: optional(string(verdict.Reason))}
 	if m.Status != dlq.StatusResolved && m.Status != dlq.StatusDead {
 		return view
 	}
@@ -28,8 +31,7 @@ func (s *Server) viewLifecycle(m *dlq.Message, isArchived bool) (view lifecycleF
 		if age == 0 {
 			return nil
 		}
-		at := timestamp(m.UpdatedAt.Add(age))
-		return &at
+		return new(timestamp(m.UpdatedAt.Add(age)))
 	}
 	view.PurgeAt = after(s.options.PurgeAfter)
 	if !isArchived {

@@ -91,7 +91,7 @@ func (q *query) operations(cursorVersion byte) dlq.OperationQuery {
 
 // operationsOf returns the operations that asked for the retries of messages, by the tokens
 // of their owners.
-func (s *Server) operationsOf(ctx context.Context, hops ...dlq.Hop) (map[string]dlq.ID, error) {
+func (s *Server) operationsOf(ctx context.Context, hops []dlq.Hop) (map[string]dlq.ID, error) {
 	var messages []dlq.ID
 	var tokens []string
 	for i := range hops {

@@ -31,8 +31,7 @@ type hopView struct {
 	EditedFrom    *dlq.ID          `json:"edited_from"`
 	ReplacedBy    *dlq.ID          `json:"replaced_by"`
 	Attempts      []hopAttemptView `json:"attempts"`
-	verifiedFields
-	lifecycleFields
+	stateFields
 }
 
 type hopAttemptView struct {
@@ -52,36 +51,28 @@ func (s *Server) chain(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) e
 	if err != nil {
 		return err
 	}
-	operations, err := s.operationsOf(ctx, chain.Hops...)
+	known, err := s.factsOf(ctx, chain.Hops...)
 	if err != nil {
 		return err
 	}
-	messages := make([]*dlq.Message, len(chain.Hops))
-	for i := range chain.Hops {
-		messages[i] = &chain.Hops[i].Message
-	}
-	verdicts, err := s.verdicts(ctx, messages...)
-	if err != nil {
-		return err
-	}
-	hops := views(chain.Hops, func(h *dlq.Hop) hopView { return s.viewHop(h, operations, verdicts[h.ID]) })
+	hops := views(chain.Hops, func(h *dlq.Hop) hopView { return s.viewHop(h, known) })
 	return reply(c, http.StatusOK, chainView{ID: id, Truncated: chain.Truncated, Hops: hops})
 }
 
-func (s *Server) viewHop(h *dlq.Hop, operations map[string]dlq.ID, verdict dlq.Verdict) hopView {
+func (s *Server) viewHop(h *dlq.Hop, known facts) hopView {
+	verdict := known.verdicts[h.ID]
 	retries := h.Retries()
 	view := hopView{
 		ID: h.ID, PreviousID: optional(h.PreviousID), Status: h.Status, Resolution: optional(string(h.Ended())),
 		OriginalTopic: h.OriginalTopic, DLQTopic: h.DLQTopic, Source: viewSource(h.Source),
 		CreatedAt: timestamp(h.CreatedAt), RetryCount: h.RetryCount, MaxRetries: h.MaxRetries, Archived: h.Archived,
 		EditedFrom: optional(h.Edits.From), ReplacedBy: optional(h.Edits.By),
-		Attempts: make([]hopAttemptView, 0, len(retries)), verifiedFields: viewVerified(verdict),
-		lifecycleFields: s.viewLifecycle(&h.Message, h.Archived),
+		Attempts: make([]hopAttemptView, 0, len(retries)), stateFields: s.viewState(&h.Message, verdict, h.Archived),
 	}
 	for i, a := range retries {
 		retry := hopAttemptView{
 			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Workflow: s.viewWorkflow(a.Owner),
-			Operation: optional(operations[a.Owner.Token]),
+			Operation: optional(known.operations[a.Owner.Token]),
 			Target:    targetView{Topic: h.OriginalTopic}, Outcome: a.Result,
 			Category: optional(string(a.Category)), Error: optional(a.Error),
 		}

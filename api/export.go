@@ -241,15 +241,7 @@ func (e *export) part(w *exportWriter, part []dlq.Chosen) error {
 	if err != nil {
 		return err
 	}
-	hops, pointers := make([]dlq.Hop, len(messages)), make([]*dlq.Message, len(messages))
-	for i := range messages {
-		hops[i], pointers[i] = dlq.Hop{Message: messages[i].Message, Attempts: messages[i].Attempts}, &messages[i].Message
-	}
-	operations, err := s.operationsOf(ctx, hops...)
-	if err != nil {
-		return err
-	}
-	verdicts, err := s.verdicts(ctx, pointers...)
+	known, err := s.factsOf(ctx, views(messages, func(d *dlq.Detail) dlq.Hop { return dlq.Hop{Message: d.Message, Attempts: d.Attempts} })...)
 	if err != nil {
 		return err
 	}
@@ -260,7 +252,7 @@ func (e *export) part(w *exportWriter, part []dlq.Chosen) error {
 		m := &messages[i]
 		short := *m // the line has the record in another form
 		short.Record.Headers = nil
-		view := exportedView{detailView: s.viewDetail(&short, operations, verdicts[m.ID], false)}
+		view := exportedView{detailView: s.viewDetail(&short, known, false)}
 		if err := w.message(&view, m, encodeCursor(m.Keyset(), true)); err != nil {
 			return err
 		}

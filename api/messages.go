@@ -47,8 +47,7 @@ type detailView struct {
 	// UnmaskedUntil is absent unless the sender has revealed the message.
 	UnmaskedUntil *timestamp `json:"unmasked_until,omitempty"`
 	decodedFields
-	verifiedFields
-	lifecycleFields
+	stateFields
 }
 
 // pointedView is the record of a message that only points to it, or the reason why it
@@ -168,11 +167,7 @@ func (s *Server) unmaskMessage(ctx context.Context, c *fiber.Ctx, _ *query, id d
 }
 
 func (s *Server) replyMessage(ctx context.Context, c *fiber.Ctx, d *shownMessage, isArchived bool) error {
-	operations, err := s.operationsOf(ctx, dlq.Hop{Message: d.Message, Attempts: d.Attempts})
-	if err != nil {
-		return err
-	}
-	verdicts, err := s.verdicts(ctx, &d.Message)
+	known, err := s.factsOf(ctx, dlq.Hop{Message: d.Message, Attempts: d.Attempts})
 	if err != nil {
 		return err
 	}
@@ -186,7 +181,7 @@ func (s *Server) replyMessage(ctx context.Context, c *fiber.Ctx, d *shownMessage
 	if d.mask == nil {
 		d.key = decode(ctx, s.options.Decoder, &d.Detail)
 	}
-	view := s.viewDetail(&d.Detail, operations, verdicts[d.ID], isArchived)
+	view := s.viewDetail(&d.Detail, known, isArchived)
 	view.Pointed, view.DecodedKey, view.UnmaskedUntil = pointed, d.key, optionalTime(&d.unmaskedUntil)
 	if err := s.explainGroup(ctx, &view, d.GroupID); err != nil {
 		return err
@@ -194,20 +189,20 @@ func (s *Server) replyMessage(ctx context.Context, c *fiber.Ctx, d *shownMessage
 	return reply(c, http.StatusOK, view)
 }
 
-func (s *Server) viewDetail(d *dlq.Detail, operations map[string]dlq.ID, verdict dlq.Verdict, isArchived bool) detailView {
+func (s *Server) viewDetail(d *dlq.Detail, known facts, isArchived bool) detailView {
 	view := detailView{
 		messageFields: fieldsOf(&d.Message), DLQTopic: d.DLQTopic,
 		Origin: viewOrigin(&d.Failure), Source: viewSource(d.Source),
 		Key: viewBytes(d.Record.Key), Value: viewBytes(d.Record.Value),
 		Headers: views(d.Record.Headers, viewHeader), RecordTimestamp: optionalTime(&d.Record.Timestamp),
 		ErrorClass: optional(d.ErrorClass), StackTrace: optional(d.Failure.StackTrace),
-		Workflow: s.viewWorkflow(d.Owner), Operation: optional(operations[d.Owner.Token]),
+		Workflow: s.viewWorkflow(d.Owner), Operation: optional(known.operations[d.Owner.Token]),
 		PreviousID: optional(d.PreviousID),
-		Resolution: optional(string(d.Ended())), Target: viewTarget(&d.Message, verdict), CauseClass: optional(d.Failure.CauseClass),
+		Resolution: optional(string(d.Ended())), Target: viewTarget(&d.Message, known.verdicts[d.ID]), CauseClass: optional(d.Failure.CauseClass),
 		TraceID: optional(d.Failure.TraceID), CorrelationID: optional(d.Failure.CorrelationID), Suspicion: optional(d.Failure.Suspicion),
-		GroupID: optional(d.GroupID), EditedFrom: optional(d.Edits.From), ReplacedBy: optional(d.Edits.By), verifiedFields: viewVerified(verdict),
-		lifecycleFields: s.viewLifecycle(&d.Message, isArchived),
-		decodedFields:   decodedFields{Schema: viewSchema(d.Schema), DecodeError: optional(d.DecodeError)},
+		GroupID: optional(d.GroupID), EditedFrom: optional(d.Edits.From), ReplacedBy: optional(d.Edits.By),
+		stateFields:   s.viewState(&d.Message, known.verdicts[d.ID], isArchived),
+		decodedFields: decodedFields{Schema: viewSchema(d.Schema), DecodeError: optional(d.DecodeError)},
 	}
 	if d.Unreadable != nil {
 		view.HeadersError = new(d.Unreadable.Error())
@@ -216,7 +211,7 @@ func (s *Server) viewDetail(d *dlq.Detail, operations map[string]dlq.ID, verdict
 		return attemptView{
 			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Result: a.Result,
 			Category: optional(string(a.Category)), Error: optional(a.Error), Workflow: s.viewWorkflow(a.Owner),
-			Operation: optional(operations[a.Owner.Token]),
+			Operation: optional(known.operations[a.Owner.Token]),
 		}
 	})
 	return view

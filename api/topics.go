@@ -70,24 +70,14 @@ type listedView struct {
 	DLQTopic   string  `json:"dlq_topic"`
 	ErrorClass *string `json:"error_class"`
 	GroupID    *dlq.ID `json:"group_id"`
-	verifiedFields
-	lifecycleFields
-}
-
-func (s *Server) viewListed(m *dlq.Message, verdict dlq.Verdict, isArchived bool) listedView {
-	return listedView{fieldsOf(m), m.DLQTopic, optional(m.ErrorClass), optional(m.GroupID), viewVerified(verdict), s.viewLifecycle(m, isArchived)}
+	stateFields
 }
 
 func (s *Server) viewMessages(ctx context.Context, messages []dlq.Message, areArchived bool) ([]listedView, error) {
-	listed := make([]*dlq.Message, len(messages))
-	for i := range messages {
-		listed[i] = &messages[i]
-	}
-	verdicts, err := s.verdicts(ctx, listed...)
-	if err != nil {
-		return nil, err
-	}
-	return views(messages, func(m *dlq.Message) listedView { return s.viewListed(m, verdicts[m.ID], areArchived) }), nil
+	verdicts, err := s.verdicts(ctx, views(messages, func(m *dlq.Message) *dlq.Message { return m }))
+	return views(messages, func(m *dlq.Message) listedView {
+		return listedView{fieldsOf(m), m.DLQTopic, optional(m.ErrorClass), optional(m.GroupID), s.viewState(m, verdicts[m.ID], areArchived)}
+	}), err
 }
 
 func (s *Server) viewSample(c *fiber.Ctx, messages []dlq.Message, areArchived bool) ([]listedView, error) {

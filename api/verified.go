@@ -6,20 +6,21 @@ import (
 	"dlqmanager/dlq"
 )
 
-// verifiedFields tell whether a consumer got past a delivered message; null unless it was
-// delivered.
-type verifiedFields struct {
-	Verified       *string `json:"verified"`
-	VerifiedReason *string `json:"verified_reason"`
+// facts are what is known of messages besides their rows.
+type facts struct {
+	operations map[string]dlq.ID // that asked for their retries, by the tokens of their owners
+	verdicts   map[dlq.ID]dlq.Verdict
 }
 
-func viewVerified(v dlq.Verdict) verifiedFields {
-	return verifiedFields{optional(string(v.Verified)), optional(string(v.Reason))}
+func (s *Server) factsOf(ctx context.Context, hops ...dlq.Hop) (known facts, err error) {
+	if known.operations, err = s.operationsOf(ctx, hops); err == nil {
+		known.verdicts, err = s.verdicts(ctx, views(hops, func(h *dlq.Hop) *dlq.Message { return &h.Message }))
+	}
+	return known, err
 }
 
 // verdicts verifies those messages that were delivered. Without a database it verifies none.
-func (s *Server) verdicts(ctx context.Context, messages ...*dlq.Message) (map[dlq.ID]dlq.Verdict, error) {
-	verdicts := map[dlq.ID]dlq.Verdict{}
+func (s *Server) verdicts(ctx context.Context, messages []*dlq.Message) (map[dlq.ID]dlq.Verdict, error) {
 	var delivered []dlq.ID
 	for _, m := range messages {
 		if m.Ended() == dlq.ResolutionDelivered {
@@ -27,7 +28,7 @@ func (s *Server) verdicts(ctx context.Context, messages ...*dlq.Message) (map[dl
 		}
 	}
 	if len(delivered) == 0 || !s.guard.hasDatabase() {
-		return verdicts, nil
+		return map[dlq.ID]dlq.Verdict{}, nil
 	}
 	return s.guard.Verdicts(ctx, delivered)
 }
