@@ -18,23 +18,24 @@ func newConcurrencyLimit(n int) concurrencyLimit { return concurrencyLimit{newSh
 // take waits for a slot until ctx ends. If it gets none, others tells whose requests have
 // them, such as "4 other".
 func (l concurrencyLimit) take(ctx context.Context, p *dlq.Principal) (release func(), others string) {
-	all := fmt.Sprintf("%d other", l.size)
+	others, ofOwn := fmt.Sprintf("%d other", l.size), fmt.Sprintf("%d of your other", l.half())
 	if p.Method == dlq.Anonymous.Method { // everybody, while authentication is off
 		if l.all.Acquire(ctx, 1) != nil {
-			return nil, all
+			return nil, others
 		}
 		return func() { l.all.Release(1) }, ""
 	}
 	own := l.join(p.Method+" "+p.Subject, int(l.half())+maxWaiting)
 	if own == nil {
-		return nil, fmt.Sprintf("%d of your other", l.half())
+		return nil, ofOwn
 	}
-	switch isTaken, isOwn := own.take(ctx, 1); {
-	case isTaken:
+	isTaken, isOwn := own.take(ctx, 1)
+	if isTaken {
 		return func() { own.release(1); own.leave() }, ""
-	case isOwn:
-		all = fmt.Sprintf("%d of your other", l.half())
 	}
 	own.leave()
-	return nil, all
+	if isOwn {
+		return nil, ofOwn
+	}
+	return nil, others
 }

@@ -190,11 +190,7 @@ func (s *Store) Groups(ctx context.Context, q dlq.GroupQuery) (page dlq.GroupPag
 // within are counted, unless within is empty; a group without such a message is not found.
 func (s *Store) Group(ctx context.Context, id dlq.ID, within string) (dlq.Group, error) {
 	sql := grouped(groupsSQL, &dlq.GroupQuery{Within: within})
-	g, found, err := queryOne(ctx, s, "read group", scanGroup, sql, pgx.NamedArgs{"ids": uuids([]dlq.ID{id}), "within": within})
-	if err == nil && !found {
-		err = dlq.GroupNotFound(id)
-	}
-	return g, err
+	return queryExisting(ctx, s, "read group", dlq.GroupNotFound(id), scanGroup, sql, pgx.NamedArgs{"ids": uuids([]dlq.ID{id}), "within": within})
 }
 
 func scanGroup(row pgx.CollectableRow) (g dlq.Group, err error) {

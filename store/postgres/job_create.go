@@ -69,9 +69,14 @@ WITH job AS (
 INSERT INTO dlq.dlq_job_lanes (job_id, lane)
 SELECT job.id, n FROM job, generate_series(0, job.lanes - 1) AS n`
 
-// ingestTimeoutSQL limits how long the creation of a job waits for the ingest lock.
-// Transactions of the ingest that start meanwhile wait behind that call.
+// ingestTimeoutSQL limits the wait for the ingest lock. Transactions of the ingest that start meanwhile wait behind it.
 const ingestTimeoutSQL = `SELECT set_config('lock_timeout', '2s', true)`
+
+// queueIngestLock keeps the ingest from storing until the end of the transaction.
+func queueIngestLock(batch *pgx.Batch) {
+	batch.Queue(ingestTimeoutSQL)
+	batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+}
 
 // CreateJob inserts the row and the lanes of a job, in a few milliseconds at any size; CountJob counts the
 // messages. The scope is the scope of the plan, or is fixed by a snapshot. CreateJob uses the fields ID, WorkflowID,
@@ -148,8 +153,7 @@ func (s *Store) snapshot(ctx context.Context, topic string) (scope dlq.Scope, er
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`) // snapshotSQL must see all that was committed before the lock was granted
-	batch.Queue(ingestTimeoutSQL)
-	batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+	queueIngestLock(batch)
 	batch.Queue(snapshotSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&scope.UpperBound, instant{&scope.SnapshotAt}) })
 	batch.Queue(`COMMIT`)
 	err = s.pool.send(ctx, batch)

@@ -39,11 +39,7 @@ func (s *Store) CreatePlan(ctx context.Context, p dlq.JobPlan, ttl time.Duration
 // Plan returns a plan, or dlq.ErrNotFound, also a day after it has expired. It returns dlq.ErrSpecUnreadable if the
 // specification cannot be read.
 func (s *Store) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
-	p, found, err := queryOne(ctx, s, "read plan", scanPlan, planSQL, pgx.NamedArgs{"id": uuid(id)})
-	if err == nil && !found {
-		err = dlq.ErrNotFound
-	}
-	return p, err
+	return queryExisting(ctx, s, "read plan", dlq.ErrNotFound, scanPlan, planSQL, pgx.NamedArgs{"id": uuid(id)})
 }
 
 func scanPlan(row pgx.CollectableRow) (p dlq.JobPlan, err error) {

@@ -276,8 +276,5 @@ func (s *Store) inSnapshot(ctx context.Context, operation string, do func(snapsh
 			})
 		})
 	})
-	if err != nil {
-		return wrap(operation, err)
-	}
-	return nil
+	return wrap(operation, err)
 }

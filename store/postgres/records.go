@@ -65,11 +65,7 @@ func (s *Store) Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weig
 	if isArchived {
 		sql = archived(sql)
 	}
-	w, found, err := queryOne(ctx, s, "weigh message", pgx.RowToStructByPos[dlq.Weight], sql, pgx.NamedArgs{"id": uuid(id)})
-	if err == nil && !found {
-		err = dlq.MessageNotFound(id)
-	}
-	return w, err
+	return queryExisting(ctx, s, "weigh message", dlq.MessageNotFound(id), pgx.RowToStructByPos[dlq.Weight], sql, pgx.NamedArgs{"id": uuid(id)})
 }
 
 // detailsSQL reads messages with their bodies. A row that another program inserted with the documented columns only has no

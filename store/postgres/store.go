@@ -144,6 +144,16 @@ func queryOne[T any](ctx context.Context, s *Store, operation string, scan pgx.R
 	return rows[0], true, nil
 }
 
+// queryExisting returns the first row of a statement, or the error missing when there is none.
+func queryExisting[T any](ctx context.Context, s *Store, operation string, missing error, scan pgx.RowToFunc[T], sql string,
+	args pgx.NamedArgs) (T, error) {
+	row, found, err := queryOne(ctx, s, operation, scan, sql, args)
+	if err == nil && !found {
+		err = missing
+	}
+	return row, err
+}
+
 // uuid converts an ID to the type that pgx encodes as UUID.
 func uuid(id dlq.ID) [16]byte { return id }
 
