@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"math"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"golang.org/x/sync/semaphore"
 
 	"dlqmanager/dlq"
 )
@@ -42,45 +41,16 @@ func peakOfDetail(w *dlq.Weight) int64 {
 	return timesRead*(w.Binary+w.Payload+w.Text) + timesEncoded*encoded
 }
 
-// answers is the budget of the memory for all answers in flight. A client has at most
-// half of it.
+// answers is the budget of the memory for all answers in flight.
 type answers struct {
-	bytes int64
-	wait  time.Duration
-	all   *semaphore.Weighted
-
-	mu  sync.Mutex
-	own map[string]*ownAnswers
+	*shares
+	wait time.Duration
 }
 
-// ownAnswers is the share of a client that has requests.
-type ownAnswers struct {
-	room     *semaphore.Weighted
-	requests int
-}
-
-func newAnswers(bytes int64, wait time.Duration) *answers {
-	return &answers{bytes: bytes, wait: wait, all: semaphore.NewWeighted(bytes), own: map[string]*ownAnswers{}}
-}
-
-func (a *answers) share() int64 { return a.bytes / 2 }
-
-func (a *answers) join(client string) *answer {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.own[client] == nil {
-		a.own[client] = &ownAnswers{room: semaphore.NewWeighted(a.share())}
-	}
-	a.own[client].requests++
-	return &answer{budget: a, client: client, own: a.own[client]}
-}
-
-// answer is the memory of one request.
 type answer struct {
-	budget *answers
-	client string
-	own    *ownAnswers
-	held   int64
+	*share
+	wait time.Duration
+	held int64
 }
 
 type answerKey struct{}
@@ -115,7 +85,7 @@ func (s *Server) reserve(ctx context.Context, c *fiber.Ctx, bytes int64) error {
 	held, ok := c.Locals(answerKey{}).(*answer)
 	if !ok {
 		a := accessOf(ctx)
-		held = s.answers.join(clientName(c, &a.principal))
+		held = &answer{share: s.answers.join(clientName(c, &a.principal), math.MaxInt), wait: s.answers.wait}
 		c.Locals(answerKey{}, held)
 	}
 	return held.grow(ctx, bytes)
@@ -129,32 +99,31 @@ func settle(c *fiber.Ctx, encoded int) {
 }
 
 func (r *answer) grow(ctx context.Context, bytes int64) error {
-	if most := r.budget.share(); r.held+bytes > most {
+	if most := r.half(); r.held+bytes > most {
 		return unavailable(fmt.Sprintf("this request needs %d MiB of memory, and one client may use %d MiB; raise server.answer_memory",
 			(r.held+bytes)>>20+1, most>>20), errNoRoom)
 	}
 	if bytes == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.budget.wait)
+	ctx, cancel := context.WithTimeout(ctx, r.wait)
 	defer cancel()
-	if r.own.room.Acquire(ctx, bytes) != nil {
+	switch isTaken, isOwn := r.take(ctx, bytes); {
+	case isTaken:
+		r.held += bytes
+		return nil
+	case isOwn:
 		return unavailable("your other requests in flight use all the memory that one client may use; try again later", errNoRoom)
-	}
-	if r.budget.all.Acquire(ctx, bytes) != nil {
-		r.own.room.Release(bytes)
+	default:
 		return unavailable("other requests in flight use all the memory of server.answer_memory; try again later", errNoRoom)
 	}
-	r.held += bytes
-	return nil
 }
 
 var errNoRoom = errors.New("no memory for the answer")
 
 func (r *answer) shrink(to int64) {
 	if surplus := r.held - to; surplus > 0 {
-		r.budget.all.Release(surplus)
-		r.own.room.Release(surplus)
+		r.release(surplus)
 		r.held = to
 	}
 }
@@ -162,11 +131,6 @@ func (r *answer) shrink(to int64) {
 // Close frees the memory.
 func (r *answer) Close() error {
 	r.shrink(0)
-	a := r.budget
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if r.own.requests--; r.own.requests == 0 {
-		delete(a.own, r.client)
-	}
+	r.leave()
 	return nil
 }

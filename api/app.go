@@ -203,7 +203,7 @@ func setDefault[T comparable](value *T, fallback T) {
 // Server answers the REST API. It is safe for concurrent use.
 type Server struct {
 	options Options
-	guard   guard // which options.Store and options.Database are too
+	guard   guard // the store as its handlers see it
 	retries recordingRetries
 	app     *fiber.App
 	metrics *httpMetrics
@@ -212,10 +212,10 @@ type Server struct {
 
 	draining    context.Context
 	drain       context.CancelFunc
-	planLimit   *concurrencyLimit // for plans
-	scanLimit   *concurrencyLimit // for lists that read many messages
-	exportLimit *concurrencyLimit
-	answers     *answers
+	planLimit   concurrencyLimit // for plans
+	scanLimit   concurrencyLimit // for lists that read many messages
+	exportLimit concurrencyLimit
+	answers     answers
 	connections *connections
 	// The limits of requests, and of refused tokens.
 	rates, refusedTokens *rateLimiter
@@ -234,18 +234,14 @@ func New(options Options) (*Server, error) {
 	if err := options.setDefaults(); err != nil {
 		return nil, err
 	}
-	// Handlers have no other store, and no other client of Temporal.
 	g := guard{options.Store, options.Database, options.Topics, options.Masking, options.Decoder, options.ComesOff}
-	retries := recordingRetries{options.Retries, options.Database}
-	options.Store, options.Retries = g, nil
-	if options.Database != nil {
-		options.Database = g
-	}
+	retries := recordingRetries{options.Retries, options.Retries, options.Database}
+	options.Store, options.Database, options.Retries = nil, nil, nil // handlers have no other store, and no other client of Temporal
 	s := &Server{
 		options: options, guard: g, retries: retries,
 		planLimit: newConcurrencyLimit(options.MaxPlans), scanLimit: newConcurrencyLimit(options.MaxScans),
 		exportLimit: newConcurrencyLimit(options.MaxExports),
-		answers:     newAnswers(options.AnswerMemory, options.AnswerWait),
+		answers:     answers{newShares(options.AnswerMemory), options.AnswerWait},
 		rates:       newRequestLimiter(options.RateLimit), refusedTokens: newRateLimiter(rate.Every(refusedTokenEvery), refusedTokenBurst),
 	}
 	s.refusals = newRefusals(refusalWindow, s.recordRepeated)
@@ -292,6 +288,19 @@ func New(options Options) (*Server, error) {
 
 // handler answers one request within ctx's deadline.
 type handler func(ctx context.Context, c *fiber.Ctx, q *query) error
+
+type idHandler func(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error
+
+// about gives a handler the id in its path. A resource that the handler does not find is named with its kind.
+func about(kind string, h idHandler) handler {
+	return func(ctx context.Context, c *fiber.Ctx, q *query) error {
+		id, err := pathID(c, kind)
+		if err != nil {
+			return err
+		}
+		return describeNotFound(h(ctx, c, q, id), kind, id)
+	}
+}
 
 // withDeadline gives a handler a deadline, since Fiber's own context does not end when
 // the client disconnects. It refuses parameters other than those named, and answers 304 to a caller that
@@ -356,5 +365,4 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// methods are the methods that routes use.
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete, http.MethodOptions}

@@ -13,14 +13,17 @@ import (
 	"dlqmanager/dlq"
 )
 
-// lifecycleFields are the times from which the next run of the archive moves and purges a message.
-type lifecycleFields struct {
-	ArchiveAt *timestamp `json:"archive_at"`
-	PurgeAt   *timestamp `json:"purge_at"`
+// stateFields tell whether a consumer got past a delivered message, null unless it was delivered, and when the next run of
+// the archive moves and purges a message, null for messages that have not ended, since these stay.
+type stateFields struct {
+	Verified       *string    `json:"verified"`
+	VerifiedReason *string    `json:"verified_reason"`
+	ArchiveAt      *timestamp `json:"archive_at"`
+	PurgeAt        *timestamp `json:"purge_at"`
 }
 
-// viewLifecycle is null for messages that have not ended, since these stay.
-func (s *Server) viewLifecycle(m *dlq.Message, isArchived bool) (view lifecycleFields) {
+func (s *Server) viewState(m *dlq.Message, verdict dlq.Verdict, isArchived bool) stateFields {
+	view := stateFields{Verified: optional(string(verdict.Verified)), VerifiedReason: optional(string(verdict.Reason))}
 	if m.Status != dlq.StatusResolved && m.Status != dlq.StatusDead {
 		return view
 	}
@@ -28,8 +31,7 @@ func (s *Server) viewLifecycle(m *dlq.Message, isArchived bool) (view lifecycleF
 		if age == 0 {
 			return nil
 		}
-		at := timestamp(m.UpdatedAt.Add(age))
-		return &at
+		return new(timestamp(m.UpdatedAt.Add(age)))
 	}
 	view.PurgeAt = after(s.options.PurgeAfter)
 	if !isArchived {
@@ -51,31 +53,13 @@ func (s *Server) archivedMessages(ctx context.Context, c *fiber.Ctx, q *query) e
 	return s.listMessages(ctx, c, q, dlq.Filter{Topic: topic, Archived: true})
 }
 
-func (s *Server) archivedMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	return s.showMessage(ctx, c, true)
-}
-
-func (s *Server) restoreMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "message")
+func (s *Server) restoreMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	m, err := mark(ctx, c, id, "restored", s.guard.Restore)
 	if err != nil {
-		return err
-	}
-	if err := readReason(c); err != nil {
-		return err
-	}
-	m, err := s.options.Database.Restore(ctx, auditOf(c), id)
-	var refused *dlq.NotRetryableError
-	switch {
-	case errors.As(err, &refused):
-		return conflict("message cannot be restored: "+refused.Reason, err)
-	case err != nil:
 		return describeNotFound(err, "archived message", id)
 	}
 	c.Location("/api/v1/dlq/messages/" + m.ID.String())
-	return reply(c, http.StatusCreated, markedView{
-		ID: m.ID, Status: m.Status, Message: fmt.Sprintf("archived message %s restored as %s", id, m.ID),
-		RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
-	})
+	return replyMarked(c, http.StatusCreated, &m, fmt.Sprintf("archived message %s restored as %s", id, m.ID))
 }
 
 type archiveRunView struct {

@@ -2,11 +2,9 @@ package api
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -18,7 +16,6 @@ type operationsView struct {
 	Pagination cursorPaginationView `json:"pagination"`
 }
 
-// operationView is one row of the audit.
 type operationView struct {
 	ID        dlq.ID               `json:"id"`
 	At        timestamp            `json:"at"`
@@ -48,20 +45,13 @@ func (s *Server) audit(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	page, err := scan(ctx, s, func() (dlq.OperationPage, error) { return s.options.Database.Operations(ctx, wanted) })
+	page, err := scan(ctx, s, func() (dlq.OperationPage, error) { return s.guard.Operations(ctx, wanted) })
 	if err != nil {
 		return err
 	}
-	view := operationsView{
-		Operations: make([]operationView, 0, len(page.Operations)),
-		Pagination: cursorPaginationView{PageSize: wanted.PageSize, HasNext: page.HasNext},
-	}
-	for i := range page.Operations {
-		view.Operations = append(view.Operations, s.viewOperation(&page.Operations[i]))
-	}
+	view := operationsView{views(page.Operations, s.viewOperation), cursorPaginationView{PageSize: wanted.PageSize, HasNext: page.HasNext}}
 	if n := len(page.Operations); page.HasNext && n > 0 {
-		next := encodeOperationCursor(operationCursorVersion, page.Operations[n-1].Cursor())
-		view.Pagination.NextCursor = &next
+		view.Pagination.NextCursor = new(encodeOperationCursor(operationCursorVersion, page.Operations[n-1].Cursor()))
 	}
 	return reply(c, http.StatusOK, view)
 }
@@ -69,8 +59,8 @@ func (s *Server) audit(ctx context.Context, c *fiber.Ctx, q *query) error {
 func (s *Server) viewOperation(o *dlq.Operation) operationView {
 	view := operationView{
 		ID: o.ID, At: timestamp(o.At), Subject: o.Subject, Method: o.Method, Address: o.Address, Action: o.Action,
-		Topic: optionalText(o.Topic), Target: optionalText(string(o.Target)), TargetID: optionalID(o.TargetID),
-		Reason: optionalText(o.Reason), RequestID: o.RequestID, Outcome: o.Outcome,
+		Topic: optional(o.Topic), Target: optional(string(o.Target)), TargetID: optional(o.TargetID),
+		Reason: optional(o.Reason), RequestID: o.RequestID, Outcome: o.Outcome,
 	}
 	if o.WorkflowID != "" {
 		view.Workflow = &workflowView{WorkflowID: o.WorkflowID, URL: s.workflowURL(o.WorkflowID, "")}
@@ -85,10 +75,9 @@ var auditParameters = []string{"page_size", "cursor", "subject", "action", "topi
 
 // operations reads the parameters of the audit, and of the list of single retries, which has fewer.
 func (q *query) operations(cursorVersion byte) dlq.OperationQuery {
-	wanted := dlq.OperationQuery{From: q.instant("from"), To: q.instant("to"), PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
-	if !wanted.From.IsZero() && !wanted.To.IsZero() && !wanted.From.Before(wanted.To) {
-		q.reject("to", "must be later than from")
-	}
+	wanted := dlq.OperationQuery{Topic: topicOf(q), TargetID: idOf(q, "target_id", "target"),
+		Outcome: wordOf(q, "outcome", dlq.OperationOutcomes), PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
+	wanted.From, wanted.To = q.between()
 	wanted.Subject, _ = q.one("subject")
 	if action, given := q.one("action"); given {
 		wanted.Action = dlq.Permission(action)
@@ -96,35 +85,13 @@ func (q *query) operations(cursorVersion byte) dlq.OperationQuery {
 			q.reject("action", "is not a permission, such as %s", dlq.PermMessageRetry)
 		}
 	}
-	if topic, given := q.one("topic"); given {
-		if wanted.Topic = topic; !dlq.IsTopicName(topic) {
-			q.reject("topic", badTopic)
-		}
-	}
-	if id, given := q.one("target_id"); given {
-		var err error
-		if wanted.TargetID, err = dlq.ParseID(id); err != nil {
-			q.reject("target_id", "must be a UUID")
-		}
-	}
-	if outcome, given := q.one("outcome"); given {
-		if wanted.Outcome = dlq.OperationOutcome(outcome); !slices.Contains(dlq.OperationOutcomes, wanted.Outcome) {
-			q.reject("outcome", "must be done, accepted, refused, failed, cancelled or unknown")
-		}
-	}
-	if cursor, given := q.one("cursor"); given {
-		position, err := decodeOperationCursor(cursorVersion, cursor)
-		if err != nil {
-			q.reject("cursor", "%s", err.Error())
-		}
-		wanted.After = &position
-	}
+	wanted.After = q.operationCursor(cursorVersion)
 	return wanted
 }
 
 // operationsOf returns the operations that asked for the retries of messages, by the tokens
 // of their owners.
-func (s *Server) operationsOf(ctx context.Context, hops ...dlq.Hop) (map[string]dlq.ID, error) {
+func (s *Server) operationsOf(ctx context.Context, hops []dlq.Hop) (map[string]dlq.ID, error) {
 	var messages []dlq.ID
 	var tokens []string
 	for i := range hops {
@@ -135,34 +102,8 @@ func (s *Server) operationsOf(ctx context.Context, hops ...dlq.Hop) (map[string]
 		}
 	}
 	tokens = slices.DeleteFunc(tokens, func(token string) bool { return token == "" })
-	if len(tokens) == 0 || s.options.Database == nil {
+	if len(tokens) == 0 || !s.guard.hasDatabase() {
 		return map[string]dlq.ID{}, nil
 	}
-	return s.options.Database.OperationsOf(ctx, messages, tokens)
-}
-
-// operationCursorVersion differs from cursorVersion, so that no list accepts the cursor of the
-// other.
-const (
-	operationCursorVersion = 3
-	jobCursorVersion       = 5
-	retryCursorVersion     = 6
-	operationCursorSize    = 25 // version, microseconds since 1970, id
-)
-
-func encodeOperationCursor(version byte, position dlq.OperationCursor) string {
-	b := make([]byte, 1, operationCursorSize)
-	b[0] = version
-	b = binary.BigEndian.AppendUint64(b, uint64(position.At.UnixMicro()))
-	return cursorEncoding.EncodeToString(append(b, position.ID[:]...))
-}
-
-func decodeOperationCursor(version byte, cursor string) (position dlq.OperationCursor, err error) {
-	b, err := cursorEncoding.DecodeString(cursor) // which ignores line breaks
-	if err != nil || len(b) != operationCursorSize || len(cursor) != cursorEncoding.EncodedLen(operationCursorSize) || b[0] != version {
-		return dlq.OperationCursor{}, errCursor
-	}
-	position.At = time.UnixMicro(int64(binary.BigEndian.Uint64(b[1:]))).UTC()
-	copy(position.ID[:], b[9:])
-	return position, nil
+	return s.guard.OperationsOf(ctx, messages, tokens)
 }

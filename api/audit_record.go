@@ -13,7 +13,6 @@ import (
 	"dlqmanager/workflows"
 )
 
-// requestedKey is the key of the *requested among the values of a request.
 type requestedKey struct{}
 
 // requested is the row of the audit for a request that changes or exports something.
@@ -49,7 +48,6 @@ func newOperation(c *fiber.Ctx, r route, p *dlq.Principal) *requested {
 	return o
 }
 
-// auditedFilter is the filter of a job in the audit.
 type auditedFilter struct {
 	Kind   dlq.JobKind `json:"kind"`
 	Filter dlq.Filter  `json:"filter"`
@@ -57,7 +55,6 @@ type auditedFilter struct {
 	TargetTopic string `json:"target_topic,omitempty"`
 }
 
-// describe puts a detail into the operation.
 func describe(asked *dlq.Operation, detail any) {
 	asked.Detail, _ = json.Marshal(detail) // always encodes
 }
@@ -65,7 +62,7 @@ func describe(asked *dlq.Operation, detail any) {
 // recordRefusal records a request that changed nothing. It leaves out malformed requests,
 // and those that were not authenticated. Without a database there is no audit.
 func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
-	if s.options.Database == nil {
+	if !s.guard.hasDatabase() {
 		return
 	}
 	answer := translate(err)
@@ -103,7 +100,7 @@ func refusalOf(c *fiber.Ctx, r *requested, code string) refusal {
 func (s *Server) recordRepeated(o dlq.Operation) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.RequestTimeout)
 	defer cancel()
-	if err := s.options.Database.RecordOperation(ctx, o); err != nil {
+	if err := s.guard.RecordOperation(ctx, o); err != nil {
 		s.options.Logger.Warn("cannot record refused requests", zap.String("request_id", o.RequestID), zap.Error(err))
 	}
 }
@@ -122,7 +119,7 @@ func (s *Server) recordOutcome(c *fiber.Ctx, r *requested, detail map[string]any
 	ctx, cancel := s.deadline(c)
 	defer cancel()
 	s.completeRefusal(ctx, c, r)
-	if err := s.options.Database.RecordOperation(ctx, r.Operation); err != nil {
+	if err := s.guard.RecordOperation(ctx, r.Operation); err != nil {
 		s.options.Logger.Warn("cannot record the outcome of a request", zap.String("request_id", r.RequestID), zap.Error(err))
 	}
 }
@@ -148,11 +145,12 @@ func (s *Server) completeRefusal(ctx context.Context, c *fiber.Ctx, r *requested
 }
 
 // recordingRetries records each command to a workflow before it is sent. The store records
-// those that it changes itself, such as a new job. Each method is written out, so that a new
-// command does not pass unrecorded.
+// those that it changes itself, such as a new job. Each command is written out, so that no new
+// one passes unrecorded.
 type recordingRetries struct {
+	Waits
 	retries Retries
-	store   AuditStore // nil without a database
+	store   Database // nil without a database
 }
 
 // record records a command as accepted, and returns its row; nil without a database.
@@ -171,7 +169,6 @@ func (r recordingRetries) record(ctx context.Context, asked *dlq.Operation, targ
 	return &accepted, nil
 }
 
-// auditedCommand is the detail of a command to a workflow.
 type auditedCommand struct {
 	Command   string `json:"command"`
 	RateLimit *int   `json:"rate_limit,omitempty"`
@@ -233,27 +230,9 @@ func (r recordingRetries) SetJobRate(ctx context.Context, asked *dlq.Operation, 
 		func(accepted *dlq.Operation) error { return r.retries.SetJobRate(ctx, accepted, id, perSecond) })
 }
 
-// The store records the creation of a job.
-
-func (r recordingRetries) StartJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (workflows.Execution, error) {
-	return r.retries.StartJob(ctx, asked, j)
-}
-
 func (r recordingRetries) TriggerArchive(ctx context.Context, asked *dlq.Operation) (string, error) {
 	if _, err := r.record(ctx, asked, dlq.TargetArchive, workflows.ArchiveScheduleID, auditedCommand{Command: "run"}); err != nil {
 		return "", err
 	}
 	return r.retries.TriggerArchive(ctx)
-}
-
-func (r recordingRetries) AwaitRetryMessage(ctx context.Context, execution workflows.Execution) (workflows.RetryMessageResult, error) {
-	return r.retries.AwaitRetryMessage(ctx, execution)
-}
-
-func (r recordingRetries) AwaitJob(ctx context.Context, j dlq.Job) (workflows.JobResult, error) {
-	return r.retries.AwaitJob(ctx, j)
-}
-
-func (r recordingRetries) AwaitCount(ctx context.Context, workflowID string) error {
-	return r.retries.AwaitCount(ctx, workflowID)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
@@ -60,7 +59,6 @@ func readBody(c *fiber.Ctx, known ...string) *body {
 	return b
 }
 
-// parse reads the whole body.
 func (b *body) parse(raw []byte, known []string) {
 	if !json.Valid(raw) {
 		b.reject("body", "is not valid JSON: %v", json.Unmarshal(raw, new(json.RawMessage)))
@@ -116,6 +114,15 @@ func (b *body) nested(name string, known ...string) *body {
 	return inner
 }
 
+// one reads a string, which is empty if it is no text.
+func (b *body) one(name string) (value string, given bool) {
+	raw, given := b.fields[name]
+	if given {
+		value, _ = textOf(raw)
+	}
+	return value, given
+}
+
 // text reads a string of at most limit characters.
 func (b *body) text(name string, limit int) (value string, given bool) {
 	raw, given := b.fields[name]
@@ -144,15 +151,15 @@ func textOf(raw json.RawMessage) (string, bool) {
 	return value, isText(value)
 }
 
-// integer reads a number from 0 to most, which is 0 when it is not given.
-func (b *body) integer(name string, most int) int {
+// integer reads a number, which is 0 when it is not given.
+func (b *body) integer(name string, least, most int) int {
 	raw, given := b.fields[name]
 	if !given {
 		return 0
 	}
 	value, ok := integerOf(raw)
-	if !ok || value < 0 || value > most {
-		b.reject(name, "must be an integer from 0 to %d", most)
+	if !ok || value < least || value > most {
+		b.reject(name, "must be an integer from %d to %d", least, most)
 		return 0
 	}
 	return value
@@ -209,20 +216,4 @@ func (b *body) list(name string, most int) []json.RawMessage {
 	return items
 }
 
-// instant reads an RFC 3339 time and converts it to UTC.
-func (b *body) instant(name string) time.Time {
-	raw, given := b.fields[name]
-	if !given {
-		return time.Time{}
-	}
-	value, _ := textOf(raw)
-	t, ok := parseInstant(value)
-	if !ok {
-		b.reject(name, notAnInstant)
-		return time.Time{}
-	}
-	return t
-}
-
-// item is the name of one list item in errors.
 func item(name string, i int) string { return fmt.Sprintf("%s[%d]", name, i) }

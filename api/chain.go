@@ -16,7 +16,6 @@ type chainView struct {
 	Hops      []hopView `json:"hops"`
 }
 
-// hopView is one message of a chain.
 type hopView struct {
 	ID            dlq.ID           `json:"id"`
 	PreviousID    *dlq.ID          `json:"previous_id"`
@@ -32,11 +31,9 @@ type hopView struct {
 	EditedFrom    *dlq.ID          `json:"edited_from"`
 	ReplacedBy    *dlq.ID          `json:"replaced_by"`
 	Attempts      []hopAttemptView `json:"attempts"`
-	verifiedFields
-	lifecycleFields
+	stateFields
 }
 
-// hopAttemptView is one retry that has ended.
 type hopAttemptView struct {
 	Number    int           `json:"number"`
 	StartedAt timestamp     `json:"started_at"`
@@ -49,51 +46,36 @@ type hopAttemptView struct {
 	Error     *string       `json:"error"`
 }
 
-func (s *Server) chain(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "message")
+func (s *Server) chain(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	chain, err := s.guard.Chain(ctx, id)
 	if err != nil {
 		return err
 	}
-	chain, err := s.options.Database.Chain(ctx, id)
-	if err != nil {
-		return describeNotFound(err, "dlq message", id)
-	}
-	operations, err := s.operationsOf(ctx, chain.Hops...)
+	known, err := s.factsOf(ctx, chain.Hops...)
 	if err != nil {
 		return err
 	}
-	messages := make([]*dlq.Message, len(chain.Hops))
-	for i := range chain.Hops {
-		messages[i] = &chain.Hops[i].Message
-	}
-	verdicts, err := s.verdicts(ctx, messages...)
-	if err != nil {
-		return err
-	}
-	view := chainView{ID: id, Truncated: chain.Truncated, Hops: make([]hopView, 0, len(chain.Hops))}
-	for i := range chain.Hops {
-		view.Hops = append(view.Hops, s.viewHop(&chain.Hops[i], operations, verdicts[chain.Hops[i].ID]))
-	}
-	return reply(c, http.StatusOK, view)
+	hops := views(chain.Hops, func(h *dlq.Hop) hopView { return s.viewHop(h, known) })
+	return reply(c, http.StatusOK, chainView{ID: id, Truncated: chain.Truncated, Hops: hops})
 }
 
-func (s *Server) viewHop(h *dlq.Hop, operations map[string]dlq.ID, verdict dlq.Verdict) hopView {
+func (s *Server) viewHop(h *dlq.Hop, known facts) hopView {
+	verdict := known.verdicts[h.ID]
 	retries := h.Retries()
 	view := hopView{
-		ID: h.ID, PreviousID: optionalID(h.PreviousID), Status: h.Status, Resolution: optionalText(string(h.Ended())),
+		ID: h.ID, PreviousID: optional(h.PreviousID), Status: h.Status, Resolution: optional(string(h.Ended())),
 		OriginalTopic: h.OriginalTopic, DLQTopic: h.DLQTopic, Source: viewSource(h.Source),
 		CreatedAt: timestamp(h.CreatedAt), RetryCount: h.RetryCount, MaxRetries: h.MaxRetries, Archived: h.Archived,
-		EditedFrom: optionalID(h.Edits.From), ReplacedBy: optionalID(h.Edits.By),
-		Attempts: make([]hopAttemptView, 0, len(retries)), verifiedFields: viewVerified(verdict),
-		lifecycleFields: s.viewLifecycle(&h.Message, h.Archived),
+		EditedFrom: optional(h.Edits.From), ReplacedBy: optional(h.Edits.By),
+		Attempts: make([]hopAttemptView, 0, len(retries)), stateFields: s.viewState(&h.Message, verdict, h.Archived),
 	}
 	s.linkSource(view.Source, h.DLQTopic)
 	for i, a := range retries {
 		retry := hopAttemptView{
 			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Workflow: s.viewWorkflow(a.Owner),
-			Operation: optionalID(operations[a.Owner.Token]),
+			Operation: optional(known.operations[a.Owner.Token]),
 			Target:    targetView{Topic: h.OriginalTopic}, Outcome: a.Result,
-			Category: optionalText(string(a.Category)), Error: optionalText(a.Error),
+			Category: optional(string(a.Category)), Error: optional(a.Error),
 		}
 		if a.Result == dlq.ResultDelivered {
 			retry.Target = targetView{Topic: cmp.Or(verdict.Target, h.OriginalTopic), Partition: a.TargetPartition, Offset: a.TargetOffset}

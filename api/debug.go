@@ -63,10 +63,7 @@ func (s *Server) changeLogLevel(ctx context.Context, c *fiber.Ctx, _ *query) err
 	}
 	b := readBody(c, "level", "for", "reason")
 	b.require("level")
-	level, _ := b.text("level", maxBulkText)
-	if _, given := b.fields["level"]; given && !slices.Contains(logLevels, level) {
-		b.reject("level", "must be one of %s", strings.Join(logLevels, ", "))
-	}
+	level := wordOf(b, "level", logLevels)
 	period := b.period("for", maxLogLevelPeriod)
 	b.reason(c)
 	if err := b.err(); err != nil {
@@ -77,7 +74,7 @@ func (s *Server) changeLogLevel(ctx context.Context, c *fiber.Ctx, _ *query) err
 	}
 	s.options.Logger.Warn("log level changed", zap.String("request_id", requestIDOf(c)), zap.String("actor", auditOf(c).Subject),
 		zap.String("log_level", level), zap.Duration("for", period))
-	if s.options.Database != nil {
+	if s.guard.hasDatabase() {
 		s.recordLogLevel(ctx, c, level, period)
 	}
 	return s.replyLogLevel(c)
@@ -87,18 +84,17 @@ func (s *Server) recordLogLevel(ctx context.Context, c *fiber.Ctx, level string,
 	o := auditOf(c)
 	o.Outcome = dlq.OperationDone
 	describe(o, map[string]string{"level": level, "for": period.String()})
-	if err := s.options.Database.RecordOperation(ctx, o.Identified()); err != nil {
+	if err := s.guard.RecordOperation(ctx, o.Identified()); err != nil {
 		s.options.Logger.Warn("cannot record the change of the log level", zap.String("request_id", requestIDOf(c)), zap.Error(err))
 	}
 }
 
 // period reads a duration that is zero when it is not given.
 func (b *body) period(name string, most time.Duration) time.Duration {
-	raw, given := b.fields[name]
+	text, given := b.one(name)
 	if !given {
 		return 0
 	}
-	text, _ := textOf(raw)
 	period, err := time.ParseDuration(text)
 	if err != nil || period <= 0 || period > most {
 		b.reject(name, "must be a duration up to %s, such as \"10m\"", durationText(most))

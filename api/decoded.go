@@ -43,36 +43,31 @@ func viewSchema(s dlq.Schema) *schemaView {
 	if s.ID == 0 {
 		return nil
 	}
-	view := &schemaView{Format: optionalText(s.Format), ID: s.ID, Subject: optionalText(s.Subject), MessageType: optionalText(s.MessageType)}
+	view := &schemaView{Format: optional(s.Format), ID: s.ID, Subject: optional(s.Subject), MessageType: optional(s.MessageType)}
 	if s.Version != 0 {
 		view.Version = &s.Version
 	}
 	return view
 }
 
-// viewDecoded decodes the key, and the value if the ingest did not. It stores nothing.
-func (s *Server) viewDecoded(ctx context.Context, view *detailView, d *shownMessage) {
-	if d.mask != nil { // both are decoded already
-		view.DecodedKey = d.key
-		return
-	}
-	if s.options.Decoder == nil {
-		return
+// decode decodes the value of a message, if the ingest did not, and returns the decoded key; nil for none. It stores nothing.
+func decode(ctx context.Context, decoder Decoder, d *dlq.Detail) *decodedKeyView {
+	if decoder == nil {
+		return nil
 	}
 	if _, ok := dlq.SchemaIDOf(d.Record.Value); ok && len(d.Payload) == 0 {
-		decoded, reason := s.decode(ctx, d, false, d.Record.Value)
-		view.Payload, view.Schema, view.DecodeError = decoded.JSON, viewSchema(decoded.Schema), reason
+		decoded, err := decoder.Decode(ctx, d.OriginalTopic, false, d.Record.Value)
+		if d.Payload, d.Schema, d.DecodeError = decoded.JSON, decoded.Schema, ""; err != nil {
+			d.DecodeError = err.Error()
+		}
 	}
-	if _, ok := dlq.SchemaIDOf(d.Record.Key); ok {
-		decoded, reason := s.decode(ctx, d, true, d.Record.Key)
-		view.DecodedKey = &decodedKeyView{decoded.JSON, viewSchema(decoded.Schema), reason}
+	if _, ok := dlq.SchemaIDOf(d.Record.Key); !ok {
+		return nil
 	}
-}
-
-func (s *Server) decode(ctx context.Context, d *shownMessage, isKey bool, data []byte) (dlq.Decoded, *string) {
-	decoded, err := s.options.Decoder.Decode(ctx, d.OriginalTopic, isKey, data)
+	decoded, err := decoder.Decode(ctx, d.OriginalTopic, true, d.Record.Key)
+	key := &decodedKeyView{Payload: decoded.JSON, Schema: viewSchema(decoded.Schema)}
 	if err != nil {
-		return decoded, optionalText(err.Error())
+		key.Error = optional(err.Error())
 	}
-	return decoded, nil
+	return key
 }

@@ -135,7 +135,7 @@ func (s *Server) replace(ctx context.Context, c *fiber.Ctx, id dlq.ID, edit *dlq
 	}
 	d, err := read(ctx, id)
 	if err != nil {
-		return dlq.Message{}, describeNotFound(err, "dlq message", id)
+		return dlq.Message{}, err
 	}
 	if d.Unreadable != nil {
 		return dlq.Message{}, conflict(d.Unreadable.Error(), nil)
@@ -173,11 +173,7 @@ func (s *Server) replace(ctx context.Context, c *fiber.Ctx, id dlq.ID, edit *dlq
 	}
 	asked := auditOf(c)
 	describe(asked, auditedEdit{Command: "edit", CopyID: edited.ID, Fields: changed, TargetTopic: requested})
-	m, err := s.options.Database.Replace(ctx, asked, id, edited)
-	if err != nil {
-		return dlq.Message{}, describeNotFound(err, "dlq message", id)
-	}
-	return m, nil
+	return s.guard.Replace(ctx, asked, id, edited)
 }
 
 // encode encodes the JSON of an edit with the schema of the message's value.

@@ -89,16 +89,19 @@ func conflict(message string, cause error, details ...detail) *apiError {
 }
 
 // describeNotFound adds to dlq.ErrNotFound the kind and id of the missing resource. It
-// returns every other error unchanged.
+// returns every other error unchanged, and an error that is described already.
 func describeNotFound(err error, kind string, id dlq.ID) error {
-	if errors.Is(err, dlq.ErrNotFound) {
-		message := fmt.Sprintf("%s not found: %s", kind, id)
-		if kind == "group" {
-			message += "; a group without messages is removed a month after its last arrival, or when its topic has too many groups"
-		}
-		return &apiError{status: http.StatusNotFound, code: codeNotFound, message: message, cause: err}
+	if _, isDescribed := errors.AsType[*apiError](err); isDescribed || !errors.Is(err, dlq.ErrNotFound) {
+		return err
 	}
-	return err
+	message := fmt.Sprintf("%s not found: %s", kind, id)
+	switch kind {
+	case "message":
+		message = "dlq " + message
+	case "group":
+		message += "; a group without messages is removed a month after its last arrival, or when its topic has too many groups"
+	}
+	return &apiError{status: http.StatusNotFound, code: codeNotFound, message: message, cause: err}
 }
 
 // translate maps every error to its answer. An unknown error is an internal error,

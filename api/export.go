@@ -36,28 +36,19 @@ const (
 
 var exportParameters = slices.Concat([]string{"limit", "cursor"}, filterParameters())
 
-// exportedQuery reads the parameters of an export.
 func (q *query) exportedQuery(topic string) (wanted dlq.ListQuery, limit int) {
 	wanted = dlq.ListQuery{Filter: q.filterBody().filter(topic), Page: 1, OldestFirst: true, IsBare: true}
 	limit = q.integer("limit", math.MaxInt, maxExport)
-	if cursor, given := q.one("cursor"); given {
-		position, err := decodeCursor(cursor, true)
-		if err != nil {
-			q.reject("cursor", "%s", err.Error())
-		}
-		wanted.After = &position
-	}
+	wanted.After = cursorOf(q, func(cursor string) (dlq.Keyset, error) { return decodeCursor(cursor, true) })
 	return wanted, limit
 }
 
-// auditedExport is the detail of the operation that begins an export.
 type auditedExport struct {
 	Filter dlq.Filter `json:"filter"`
 	Limit  int        `json:"limit,omitempty"`
 	Cursor string     `json:"cursor,omitempty"`
 }
 
-// auditedExportEnd is the detail of the operation that ends an export.
 type auditedExportEnd struct {
 	Messages int64  `json:"messages"`
 	Code     string `json:"code,omitempty"`
@@ -104,7 +95,7 @@ func (s *Server) beginExport(ctx context.Context, c *fiber.Ctx, wanted dlq.ListQ
 	if err := s.reserve(ctx, c, exportRoom+s.maskMemory(maskRoom)); err != nil {
 		return nil, err
 	}
-	release, err := s.exportSlot(ctx)
+	release, err := s.slot(ctx, s.exportLimit, "exports are running; try again later")
 	if err != nil {
 		return nil, err
 	}
@@ -129,21 +120,9 @@ func (s *Server) beginExport(ctx context.Context, c *fiber.Ctx, wanted dlq.ListQ
 
 var errStopping = unavailable("the server is stopping; continue at the last cursor", errors.New("the server is stopping"))
 
-// exportSlot waits a short time until one more export may run.
-func (s *Server) exportSlot(ctx context.Context) (release func(), err error) {
-	wait, cancel := context.WithTimeout(ctx, s.options.ScanWait)
-	defer cancel()
-	a := accessOf(ctx)
-	release, others := s.exportLimit.take(wait, &a.principal)
-	if release == nil {
-		return nil, unavailable(others+" exports are running; try again later", errors.New("too many exports"))
-	}
-	return release, nil
-}
-
 // record fixes the end of the export in time and records its beginning.
 func (e *export) record(ctx context.Context, wanted dlq.ListQuery, limit int) error {
-	now, err := e.server.options.Database.Now(ctx)
+	now, err := e.server.guard.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -162,7 +141,7 @@ func (e *export) record(ctx context.Context, wanted dlq.ListQuery, limit int) er
 	accepted := e.asked
 	accepted.Outcome = dlq.OperationAccepted
 	describe(&accepted, detail)
-	return e.server.options.Database.RecordOperation(ctx, accepted)
+	return e.server.guard.RecordOperation(ctx, accepted)
 }
 
 // export is a running export. It reads one part at a time, each by statements of its own, and holds no connection to the
@@ -197,7 +176,6 @@ func (e *export) chunks(yield func([]byte, error) bool) {
 	e.end(w, err)
 }
 
-// yieldWriter passes written bytes on.
 type yieldWriter func([]byte, error) bool
 
 func (y yieldWriter) Write(b []byte) (int, error) {
@@ -241,14 +219,9 @@ func (e *export) choose() (dlq.ExportPage, error) {
 	ctx, cancel := context.WithTimeout(e.ctx, s.options.RequestTimeout)
 	defer cancel()
 	e.query.PageSize = min(exportPage, e.left)
-	choose := func() (dlq.ExportPage, error) { return s.options.Database.ExportPage(ctx, e.query) }
-	if readsMany(ctx, &e.query) {
-		return scan(ctx, s, choose)
-	}
-	return choose()
+	return scanIf(ctx, s, readsMany(ctx, &e.query), func() (dlq.ExportPage, error) { return s.guard.ExportPage(ctx, e.query) })
 }
 
-// part reads and writes some messages of a page.
 func (e *export) part(w *exportWriter, part []dlq.Chosen) error {
 	s := e.server
 	ids, read, text := make([]dlq.ID, len(part)), int64(0), int64(0)
@@ -264,19 +237,11 @@ func (e *export) part(w *exportWriter, part []dlq.Chosen) error {
 	if err := e.memory.grow(ctx, max(0, timesRead*(read-exportPart)+timesEncoded*8*text-1<<20)); err != nil {
 		return err
 	}
-	messages, err := s.options.Database.Export(ctx, ids)
+	messages, err := s.guard.Export(ctx, ids)
 	if err != nil {
 		return err
 	}
-	hops, pointers := make([]dlq.Hop, len(messages)), make([]*dlq.Message, len(messages))
-	for i := range messages {
-		hops[i], pointers[i] = dlq.Hop{Message: messages[i].Message, Attempts: messages[i].Attempts}, &messages[i].Message
-	}
-	operations, err := s.operationsOf(ctx, hops...)
-	if err != nil {
-		return err
-	}
-	verdicts, err := s.verdicts(ctx, pointers...)
+	known, err := s.factsOf(ctx, views(messages, func(d *dlq.Detail) dlq.Hop { return dlq.Hop{Message: d.Message, Attempts: d.Attempts} })...)
 	if err != nil {
 		return err
 	}
@@ -285,9 +250,9 @@ func (e *export) part(w *exportWriter, part []dlq.Chosen) error {
 			return errStopping
 		}
 		m := &messages[i]
-		short := m.Detail // the line has the record in another form
+		short := *m // the line has the record in another form
 		short.Record.Headers = nil
-		view := exportedView{detailView: s.viewDetail(&short, operations, verdicts[m.ID], false)}
+		view := exportedView{detailView: s.viewDetail(&short, known, false)}
 		if err := w.message(&view, m, encodeCursor(m.Keyset(), true)); err != nil {
 			return err
 		}
@@ -313,7 +278,7 @@ func (e *export) end(w *exportWriter, err error) {
 	describe(&asked, detail)
 	ctx, cancel := context.WithTimeout(e.ctx, s.options.RequestTimeout)
 	defer cancel()
-	if unrecorded := s.options.Database.RecordOperation(ctx, asked); unrecorded != nil && err == nil {
+	if unrecorded := s.guard.RecordOperation(ctx, asked); unrecorded != nil && err == nil {
 		asked.Outcome, err = dlq.OperationFailed, fmt.Errorf("record the end of the export: %w", unrecorded)
 	}
 	s.metrics.exports.WithLabelValues(string(asked.Outcome)).Inc()
@@ -347,7 +312,6 @@ type exportBody struct {
 	granted      int // how many bytes may be read before the time to write them begins anew
 }
 
-// pull takes the next chunk.
 func (b *exportBody) pull() error {
 	chunk, err, more := b.next()
 	b.chunk, b.isEnded, b.granted = chunk, !more, 0

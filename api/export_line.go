@@ -38,7 +38,7 @@ type exportWriter struct {
 }
 
 // message writes the line of a message. It returns the error of the last write, or of an earlier one.
-func (w *exportWriter) message(view *exportedView, m *dlq.Exported, cursor string) error {
+func (w *exportWriter) message(view *exportedView, m *dlq.Detail, cursor string) error {
 	if err := w.encode(view); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (w *exportWriter) encode(view any) error {
 }
 
 // payloadOf is the value itself if the value is JSON, so that no number and no order of fields changes.
-func payloadOf(m *dlq.Exported) json.RawMessage {
+func payloadOf(m *dlq.Detail) json.RawMessage {
 	if len(m.Payload) > 0 {
 		return m.Payload
 	}

@@ -45,7 +45,7 @@ func (s stepped) ExportPage(ctx context.Context, q dlq.ListQuery) (dlq.ExportPag
 	return s.Store.ExportPage(ctx, q)
 }
 
-func (s stepped) Export(ctx context.Context, ids []dlq.ID) ([]dlq.Exported, error) {
+func (s stepped) Export(ctx context.Context, ids []dlq.ID) ([]dlq.Detail, error) {
 	if err := s.step(s.reads.Add(1)); err != nil {
 		return nil, err
 	}

@@ -59,8 +59,7 @@ func (b *body) filter(topic string) dlq.Filter {
 // filterField reads a field. A value that would choose all messages is refused.
 func (b *body) filterField(f *dlq.Filter, field dlq.FilterField) {
 	name := field.Name
-	raw, given := b.fields[name]
-	if !given {
+	if _, given := b.fields[name]; !given {
 		return
 	}
 	switch value := field.At(f).(type) {
@@ -71,17 +70,13 @@ func (b *body) filterField(f *dlq.Filter, field dlq.FilterField) {
 			*value = []byte(text)
 		}
 	case *time.Time:
-		*value = b.instant(name)
+		*value = instantOf(b, name)
 	case *dlq.ID:
-		text, _ := textOf(raw)
-		id, err := dlq.ParseID(text)
-		if *value = id; err != nil || id.IsZero() {
-			b.reject(name, "must be the UUID of a group")
-		}
+		*value = idOf(b, name, "group")
 	case **int32:
-		*value = new(int32(b.integer(name, field.Max)))
+		*value = new(int32(b.integer(name, 0, field.Max)))
 	case **int64:
-		*value = new(int64(b.integer(name, field.Max)))
+		*value = new(int64(b.integer(name, 0, field.Max)))
 	case **bool:
 		*value = new(b.flag(name))
 	case *[]dlq.Status:
@@ -91,10 +86,7 @@ func (b *body) filterField(f *dlq.Filter, field dlq.FilterField) {
 	case *map[string]string:
 		*value = b.texts(field)
 	case *dlq.Verified:
-		text, _ := textOf(raw)
-		if *value = dlq.Verified(text); !slices.Contains([]dlq.Verified{dlq.VerifiedYes, dlq.VerifiedNo, dlq.VerifiedUnknown}, *value) {
-			b.reject(name, "must be yes, no or unknown")
-		}
+		*value = wordOf(b, name, []dlq.Verified{dlq.VerifiedYes, dlq.VerifiedNo, dlq.VerifiedUnknown})
 	}
 }
 

@@ -19,21 +19,17 @@ const (
 	maxHoldCount = 1_000_000_000
 )
 
-func (s *Server) changeGroup(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "group")
-	if err != nil {
-		return err
-	}
+func (s *Server) changeGroup(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error {
 	b := readBody(c, "owner", "ticket", "note", "state", "until", "reason")
 	change := b.groupChange(time.Now())
 	b.reason(c)
 	if err := b.err(); err != nil {
 		return err
 	}
-	if err := s.options.Database.ChangeGroup(ctx, auditOf(c), id, change); err != nil {
-		return describeNotFound(err, "group", id)
+	if err := s.guard.ChangeGroup(ctx, auditOf(c), id, change); err != nil {
+		return err
 	}
-	return s.replyGroup(ctx, c, id)
+	return s.group(ctx, c, q, id)
 }
 
 // groupChange reads a change. An empty text removes the one before.
@@ -70,8 +66,7 @@ func (b *body) ticket() *string {
 // groupState reads a state with its conditions. A hold without a condition would mute the
 // group for ever.
 func (b *body) groupState(now time.Time) (state *dlq.GroupState, hold dlq.Hold) {
-	if raw, given := b.fields["state"]; given {
-		text, _ := textOf(raw)
+	if text, given := b.one("state"); given {
 		state = new(dlq.GroupState(text))
 		switch *state {
 		case dlq.GroupOpen, dlq.GroupHeld:
@@ -95,7 +90,7 @@ func (b *body) groupState(now time.Time) (state *dlq.GroupState, hold dlq.Hold) 
 }
 
 func (b *body) hold(now time.Time) dlq.Hold {
-	hold := dlq.Hold{Until: b.instant("at"), Count: b.positive("count", maxHoldCount), Rate: b.positive("rate", maxHoldCount)}
+	hold := dlq.Hold{Until: instantOf(b, "at"), Count: int64(b.integer("count", 1, maxHoldCount)), Rate: int64(b.integer("rate", 1, maxHoldCount))}
 	switch {
 	case b.fields != nil && len(b.fields) == 0:
 		b.reject("at", "is required, unless there is a count or a rate")
@@ -105,18 +100,4 @@ func (b *body) hold(now time.Time) dlq.Hold {
 		b.reject("at", "must be at most %d days ahead", maxHold/(24*time.Hour))
 	}
 	return hold
-}
-
-// positive reads a number from 1 to most; 0 if it is not given.
-func (b *body) positive(name string, most int) int64 {
-	raw, given := b.fields[name]
-	if !given {
-		return 0
-	}
-	n, ok := integerOf(raw)
-	if !ok || n < 1 || n > most {
-		b.reject(name, "must be an integer from 1 to %d", most)
-		return 0
-	}
-	return int64(n)
 }

@@ -61,34 +61,30 @@ const (
 	tooManyTopics = "the group has too many original topics"
 )
 
-func (s *Server) fixGroup(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "group")
-	if err != nil {
-		return err
-	}
+func (s *Server) fixGroup(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	b := readBody(c, "reason", "ticket")
 	fix := dlq.GroupFix{Ticket: b.ticket()}
 	b.reason(c)
 	if err := b.err(); err != nil {
 		return err
 	}
-	g, err := s.options.Database.Group(ctx, id, "")
+	g, err := s.guard.Group(ctx, id)
 	if err != nil {
-		return describeNotFound(err, "group", id)
+		return err
 	}
 	// Before the ends are read, so that every record beyond them was also written after it.
-	if fix.At, err = s.options.Database.Now(ctx); err != nil {
+	if fix.At, err = s.guard.Now(ctx); err != nil {
 		return err
 	}
 	unmarked, err := s.readEnds(ctx, &g, &fix)
 	if err != nil {
 		return err
 	}
-	if err := s.options.Database.FixGroup(ctx, auditOf(c), id, fix); err != nil {
-		return describeNotFound(err, "group", id)
+	if err := s.guard.FixGroup(ctx, auditOf(c), id, fix); err != nil {
+		return err
 	}
-	if g, err = s.options.Database.Group(ctx, id, ""); err != nil {
-		return describeNotFound(err, "group", id)
+	if g, err = s.guard.Group(ctx, id); err != nil {
+		return err
 	}
 	view := fixedView{Group: viewGroup(&g), FixedAt: timestamp(fix.At), Marks: viewMarks(ctx, fix.Ends), Unmarked: unmarked}
 	view.Note = s.regressionNote(ctx, c, &g, &view)
@@ -177,6 +173,6 @@ func (s *Server) lacksOffset(ctx context.Context, c *fiber.Ctx, id dlq.ID) bool 
 	if s.reserveDetail(ctx, c, id, false) != nil {
 		return false
 	}
-	d, err := s.options.Store.Detail(ctx, id)
+	d, err := s.guard.show(ctx, id, false)
 	return err == nil && (d.Failure.Origin.Offset == nil || d.Failure.Origin.Partition == nil)
 }

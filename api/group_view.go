@@ -28,7 +28,6 @@ type groupView struct {
 	RegressedBy *dlq.ID          `json:"regressed_by"`
 }
 
-// groupedByView has the components of a fingerprint.
 type groupedByView struct {
 	Version int              `json:"version"`
 	Rule    fingerprint.Rule `json:"rule"`
@@ -38,7 +37,6 @@ type groupedByView struct {
 	Message *string          `json:"message"`
 }
 
-// groupTopicView counts the messages of a group in a pair of topics.
 type groupTopicView struct {
 	DLQTopic      string               `json:"dlq_topic"`
 	OriginalTopic string               `json:"original_topic"`
@@ -60,8 +58,8 @@ func viewGroup(g *dlq.Group) groupView {
 	view := groupView{
 		ID: g.ID, Title: dlq.GroupTitle(&g.Fingerprint), GroupedBy: viewGroupedBy(&g.Fingerprint),
 		Counts: countsOf(nil), Topics: []groupTopicView{}, FirstSeen: timestamp(g.FirstSeen),
-		Owner: optionalText(g.Owner), Ticket: optionalText(g.Ticket), Note: optionalText(g.Note),
-		State: g.State, StateAt: timestamp(g.StateAt), StateReason: optionalText(g.StateReason),
+		Owner: optional(g.Owner), Ticket: optional(g.Ticket), Note: optional(g.Note),
+		State: g.State, StateAt: timestamp(g.StateAt), StateReason: optional(g.StateReason),
 	}
 	for _, count := range g.Counts { // sorted by topics
 		view.Counts[count.Status] += count.Messages
@@ -80,7 +78,7 @@ func viewGroup(g *dlq.Group) groupView {
 		hold.Count = 0
 	} else {
 		view.LastSeen = optionalTime(&g.LastSeen)
-		view.Arrived, view.LastHour, view.RegressedBy = &g.Arrived, &g.LastHour, optionalID(g.RegressedBy)
+		view.Arrived, view.LastHour, view.RegressedBy = &g.Arrived, &g.LastHour, optional(g.RegressedBy)
 	}
 	view.Hold = viewHold(hold)
 	return view
@@ -91,20 +89,12 @@ func viewHold(h dlq.Hold) *holdView {
 	if h.IsZero() {
 		return nil
 	}
-	return &holdView{Until: optionalTime(&h.Until), Count: optionalCount(h.Count), Rate: optionalCount(h.Rate)}
+	return &holdView{Until: optionalTime(&h.Until), Count: optional(h.Count), Rate: optional(h.Rate)}
 }
 
 func viewGroupedBy(f *fingerprint.Fingerprint) groupedByView {
 	return groupedByView{
 		Version: f.Version, Rule: f.Rule, Scope: f.Scope,
-		Class: optionalText(f.Class), Frame: optionalText(f.Frame), Message: optionalText(f.Message),
+		Class: optional(f.Class), Frame: optional(f.Frame), Message: optional(f.Message),
 	}
-}
-
-// optionalCount is null for zero.
-func optionalCount(n int64) *int64 {
-	if n == 0 {
-		return nil
-	}
-	return &n
 }

@@ -1,12 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
-	"hash/fnv"
 	"net/http"
-	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -23,41 +21,22 @@ func (s *Server) groups(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	list := func() (dlq.GroupPage, error) { return s.options.Database.Groups(ctx, wanted) }
-	if wanted.Sort != dlq.GroupsByFirstSeen { // reads the counts of all groups
-		limited := list
-		list = func() (dlq.GroupPage, error) { return scan(ctx, s, limited) }
-	}
-	page, err := list()
+	readsAll := wanted.Sort != dlq.GroupsByFirstSeen // the counts of all groups
+	page, err := scanIf(ctx, s, readsAll, func() (dlq.GroupPage, error) { return s.guard.Groups(ctx, wanted) })
 	if err != nil {
 		return err
 	}
-	view := groupsView{
-		Groups:     make([]groupView, 0, len(page.Groups)),
-		Pagination: cursorPaginationView{PageSize: wanted.PageSize, HasNext: page.Next != nil},
-	}
-	for i := range page.Groups {
-		view.Groups = append(view.Groups, viewGroup(&page.Groups[i]))
-	}
+	view := groupsView{views(page.Groups, viewGroup), cursorPaginationView{PageSize: wanted.PageSize, HasNext: page.Next != nil}}
 	if page.Next != nil {
-		next := encodeGroupCursor(*page.Next, &wanted)
-		view.Pagination.NextCursor = &next
+		view.Pagination.NextCursor = new(encodeGroupCursor(*page.Next, &wanted))
 	}
 	return reply(c, http.StatusOK, view)
 }
 
-func (s *Server) group(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "group")
+func (s *Server) group(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	g, err := s.guard.Group(ctx, id)
 	if err != nil {
 		return err
-	}
-	return s.replyGroup(ctx, c, id)
-}
-
-func (s *Server) replyGroup(ctx context.Context, c *fiber.Ctx, id dlq.ID) error {
-	g, err := s.options.Database.Group(ctx, id, "")
-	if err != nil {
-		return describeNotFound(err, "group", id)
 	}
 	return reply(c, http.StatusOK, viewGroup(&g))
 }
@@ -68,7 +47,7 @@ func (s *Server) explainGroup(ctx context.Context, view *detailView, id dlq.ID) 
 	if id.IsZero() {
 		return nil
 	}
-	g, err := s.options.Database.Group(ctx, id, "")
+	g, err := s.guard.Group(ctx, id)
 	switch {
 	case errors.Is(err, dlq.ErrNotFound):
 		return nil
@@ -81,72 +60,9 @@ func (s *Server) explainGroup(ctx context.Context, view *detailView, id dlq.ID) 
 
 var groupParameters = []string{"topic", "state", "sort", "cursor", "page_size"}
 
-// groups reads the parameters of a list of groups.
 func (q *query) groups() dlq.GroupQuery {
-	wanted := dlq.GroupQuery{Sort: dlq.GroupsByFirstSeen, PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
-	if topic, given := q.one("topic"); given {
-		if wanted.Topic = topic; !dlq.IsTopicName(topic) {
-			q.reject("topic", badTopic)
-		}
-	}
-	if state, given := q.one("state"); given {
-		if wanted.State = dlq.GroupState(state); !slices.Contains(dlq.GroupStates, wanted.State) {
-			q.reject("state", "must be open, held or fixed")
-		}
-	}
-	if sort, given := q.one("sort"); given {
-		if wanted.Sort = dlq.GroupSort(sort); !slices.Contains(dlq.GroupSorts, wanted.Sort) {
-			q.reject("sort", "must be first_seen, last_seen or pending")
-		}
-	}
-	if cursor, given := q.one("cursor"); given {
-		after, err := decodeGroupCursor(cursor, &wanted)
-		if err != nil {
-			q.reject("cursor", "%s", err.Error())
-		}
-		wanted.After = &after
-	}
+	wanted := dlq.GroupQuery{Topic: topicOf(q), State: wordOf(q, "state", dlq.GroupStates),
+		Sort: cmp.Or(wordOf(q, "sort", dlq.GroupSorts), dlq.GroupsByFirstSeen), PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
+	wanted.After = cursorOf(q, func(cursor string) (dlq.GroupCursor, error) { return decodeGroupCursor(cursor, &wanted) })
 	return wanted
-}
-
-// groupCursorVersion differs from the versions of the other lists, so that none accepts the cursor
-// of another.
-const (
-	groupCursorVersion = 4
-	groupCursorSize    = 29 // version, list, rank, id
-)
-
-var errGroupCursor = errors.New("belongs to a list with another sort, topic or state")
-
-func encodeGroupCursor(position dlq.GroupCursor, list *dlq.GroupQuery) string {
-	b := make([]byte, 1, groupCursorSize)
-	b[0] = groupCursorVersion
-	b = binary.BigEndian.AppendUint32(b, groupList(list))
-	b = binary.BigEndian.AppendUint64(b, uint64(position.Rank))
-	return cursorEncoding.EncodeToString(append(b, position.ID[:]...))
-}
-
-func decodeGroupCursor(cursor string, list *dlq.GroupQuery) (position dlq.GroupCursor, err error) {
-	b, err := cursorEncoding.DecodeString(cursor) // which ignores line breaks
-	if err != nil || len(b) != groupCursorSize || len(cursor) != cursorEncoding.EncodedLen(groupCursorSize) || b[0] != groupCursorVersion {
-		return dlq.GroupCursor{}, errCursor
-	}
-	if binary.BigEndian.Uint32(b[1:]) != groupList(list) {
-		return dlq.GroupCursor{}, errGroupCursor
-	}
-	position.Rank = int64(binary.BigEndian.Uint64(b[5:]))
-	if position.Rank < 0 || position.Rank > lastTime.UnixMicro() { // the database has no such time
-		return dlq.GroupCursor{}, errCursor
-	}
-	copy(position.ID[:], b[13:])
-	return position, nil
-}
-
-// groupList tells lists of groups with another order or filter apart.
-func groupList(q *dlq.GroupQuery) uint32 {
-	h := fnv.New32a()
-	for _, part := range []string{string(q.Sort), q.Topic, string(q.State)} {
-		_, _ = h.Write(append([]byte(part), 0)) // never fails
-	}
-	return h.Sum32()
 }

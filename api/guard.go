@@ -27,8 +27,10 @@ type guard struct {
 	comesOff func([]dlq.Header) func(dlq.Header) bool
 }
 
-// TopicsWithin leaves out the topics that the principal may not see. within is ignored.
-func (g guard) TopicsWithin(ctx context.Context, _ string) ([]dlq.TopicSummary, error) {
+func (g guard) hasDatabase() bool { return g.database != nil }
+
+// Topics leaves out the topics that the principal may not see.
+func (g guard) Topics(ctx context.Context) ([]dlq.TopicSummary, error) {
 	a := accessOf(ctx)
 	return g.database.TopicsWithin(ctx, a.within())
 }
@@ -53,17 +55,6 @@ func (g guard) List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error) 
 	return page, err
 }
 
-// Detail leaves out the id of an earlier message that the principal may not see.
-func (g guard) Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
-	s, err := g.show(ctx, id, false)
-	return s.Detail, err
-}
-
-func (g guard) ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
-	s, err := g.show(ctx, id, true)
-	return s.Detail, err
-}
-
 func (g guard) Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error) {
 	w, err := g.store.Weigh(ctx, id, isArchived)
 	if err == nil {
@@ -77,23 +68,18 @@ func (g guard) detail(ctx context.Context, id dlq.ID, read func(context.Context,
 	if err == nil {
 		err = checkMessage(ctx, &d.Message)
 	}
-	if a := accessOf(ctx); err == nil && !d.PreviousID.IsZero() && a.within() != "" {
-		if g.database == nil {
-			d.PreviousID = dlq.ID{}
-			return d, nil
-		}
-		var chain dlq.Chain // it has archived messages too
-		chain, err = g.links(ctx, id)
-		for i := range chain.Hops {
-			if chain.Hops[i].ID == id {
-				d.PreviousID = chain.Hops[i].PreviousID
-			}
-		}
-	}
 	if err != nil {
 		return dlq.Detail{}, err
 	}
+	hidePrevious(ctx, &d)
 	return d, nil
+}
+
+// hidePrevious leaves out the id of an earlier message that the principal may not see, or that was deleted.
+func hidePrevious(ctx context.Context, d *dlq.Detail) {
+	if a := accessOf(ctx); a.within() != "" && a.check(d.PreviousTopic) != nil {
+		d.PreviousID = dlq.ID{}
+	}
 }
 
 func (g guard) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
@@ -118,15 +104,6 @@ func checkMessage(ctx context.Context, m *dlq.Message) error {
 // Chain leaves out the hops of topics that the principal may not see, and their ids. The
 // topic of a message that was deleted is unknown.
 func (g guard) Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
-	chain, err := g.links(ctx, id)
-	if err == nil {
-		err = g.hideHops(ctx, chain.Hops)
-	}
-	return chain, err
-}
-
-// links is Chain with the errors of its retries as they are.
-func (g guard) links(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
 	a := accessOf(ctx)
 	chain, err := g.database.Chain(ctx, id)
 	if err != nil {
@@ -145,7 +122,7 @@ func (g guard) links(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
 			h.PreviousID = dlq.ID{}
 		}
 	}
-	return chain, nil
+	return chain, g.hideHops(ctx, chain.Hops)
 }
 
 // Verdicts is for messages that the principal has read.
@@ -233,7 +210,8 @@ func (g guard) HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.
 			}
 		}
 	}
-	describe(asked, auditedHandInOf(arrivals))
+	handedIn := views(arrivals, func(a *dlq.Arrival) dlq.ID { return a.ID })
+	describe(asked, auditedHandIn{Command: "hand in", Messages: len(handedIn), IDs: handedIn})
 	return g.database.HandIn(ctx, asked, arrivals, key)
 }
 
@@ -244,24 +222,21 @@ func (g guard) Revive(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq
 	return g.database.Revive(ctx, asked, id)
 }
 
-// scope limits a new job to the topics on which the principal has the permission of its kind. The
+// scope limits a new job to the topics on which the principal has the permission of its kind, and checks its filter. The
 // permission of the route has been checked.
-func scope(ctx context.Context, spec *dlq.JobSpec) error {
+func (g guard) scope(ctx context.Context, spec *dlq.JobSpec) error {
 	a := accessOf(ctx)
 	permission := spec.Kind.Permission()
 	if !a.principal.MayOn(permission, spec.Topic) {
 		return forbidden(permission, spec.Topic)
 	}
 	spec.Within = a.principal.Within(permission)
-	return nil
+	return g.checkFilter(ctx, &spec.Filter, spec.Kind == dlq.KindRestore)
 }
 
 func (g guard) CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (dlq.Job, error) {
 	asked.TargetID, asked.Topic = dlq.ID{}, j.Spec.Topic // a job that was closed before may have been the target
-	if err := scope(ctx, &j.Spec); err != nil {
-		return dlq.Job{}, err
-	}
-	if err := g.checkFilter(ctx, &j.Spec.Filter, j.Spec.Kind == dlq.KindRestore); err != nil {
+	if err := g.scope(ctx, &j.Spec); err != nil {
 		return dlq.Job{}, err
 	}
 	filter := g.shownFilter(&j.Spec.Filter)
@@ -280,37 +255,34 @@ func (g guard) CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (
 	return created, err
 }
 
-func (g guard) PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview, error) {
-	if err := scope(ctx, &spec); err != nil {
-		return dlq.JobPreview{}, err
+// PreviewJob returns the texts of a preview in the summary only.
+func (g guard) PreviewJob(ctx context.Context, spec dlq.JobSpec) (preview dlq.JobPreview, summary dlq.PlanSummary, err error) {
+	if err = g.scope(ctx, &spec); err != nil {
+		return preview, summary, err
 	}
-	if err := g.checkFilter(ctx, &spec.Filter, spec.Kind == dlq.KindRestore); err != nil {
-		return dlq.JobPreview{}, err
+	if preview, err = g.database.PreviewJob(ctx, spec); err != nil {
+		return preview, summary, err
 	}
-	preview, err := g.database.PreviewJob(ctx, spec)
-	if err == nil {
-		err = g.hidePreview(ctx, &spec, &preview)
+	summary = dlq.SummaryOf(&preview)
+	preview.ByGroup, preview.ByErrorClass = nil, nil
+	if err = g.hideMessages(ctx, preview.Sample, spec.Kind == dlq.KindRestore); err == nil {
+		err = g.hideSummary(ctx, &spec, &summary)
 	}
-	return preview, err
+	return preview, summary, err
 }
 
+// PreviewScope returns only what tells the effect.
 func (g guard) PreviewScope(ctx context.Context, spec dlq.JobSpec, frozen dlq.Scope) (dlq.JobPreview, error) {
-	if err := scope(ctx, &spec); err != nil {
-		return dlq.JobPreview{}, err
-	}
-	if err := g.checkFilter(ctx, &spec.Filter, spec.Kind == dlq.KindRestore); err != nil {
+	if err := g.scope(ctx, &spec); err != nil {
 		return dlq.JobPreview{}, err
 	}
 	preview, err := g.database.PreviewScope(ctx, spec, frozen)
-	preview.Sample, preview.ByGroup, preview.ByErrorClass = nil, nil, nil // only the effect is compared
+	preview.Sample, preview.ByGroup, preview.ByErrorClass = nil, nil, nil
 	return preview, err
 }
 
 func (g guard) CreatePlan(ctx context.Context, plan dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error) {
-	if err := scope(ctx, &plan.Spec); err != nil {
-		return dlq.JobPlan{}, err
-	}
-	if err := g.checkFilter(ctx, &plan.Spec.Filter, plan.Spec.Kind == dlq.KindRestore); err != nil {
+	if err := g.scope(ctx, &plan.Spec); err != nil {
 		return dlq.JobPlan{}, err
 	}
 	return g.database.CreatePlan(ctx, plan, ttl)
@@ -337,7 +309,7 @@ func (g guard) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
 	case !isRead && plan.Spec.Within != a.within():
 		err = conflict("the plan was made with other grants than yours; make a new one", nil)
 	default:
-		err = g.hidePlan(ctx, &plan)
+		err = g.hideSummary(ctx, &plan.Spec, &plan.Summary)
 	}
 	if err == nil && isRead && g.checkFilter(ctx, &plan.Spec.Filter, plan.Spec.Kind == dlq.KindRestore) != nil {
 		plan.Spec.Filter = g.shownFilter(&plan.Spec.Filter) // its values and counts would tell what the sender cannot ask for

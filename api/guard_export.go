@@ -28,37 +28,19 @@ func (g guard) ExportPage(ctx context.Context, query dlq.ListQuery) (dlq.ExportP
 	return g.database.ExportPage(ctx, query)
 }
 
-// ExportSizes is for the guard itself.
-func (g guard) ExportSizes(ctx context.Context, ids []dlq.ID) ([]dlq.Chosen, error) {
-	return g.database.ExportSizes(ctx, ids)
-}
-
-// TopicsBeside is for the guard itself.
-func (g guard) TopicsBeside(ctx context.Context, topic string) ([]string, error) {
-	return g.database.TopicsBeside(ctx, topic)
-}
-
 // Export leaves out the id of an earlier message that the principal may not see.
-func (g guard) Export(ctx context.Context, ids []dlq.ID) ([]dlq.Exported, error) {
+func (g guard) Export(ctx context.Context, ids []dlq.ID) ([]dlq.Detail, error) {
 	a := accessOf(ctx)
 	exported, err := g.database.Export(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
+	exported = slices.DeleteFunc(exported, func(d dlq.Detail) bool { return a.check(d.DLQTopic) != nil })
 	for i := range exported {
-		if e := &exported[i]; g.masking != nil {
-			if mask := g.masking.For(e.DLQTopic, e.OriginalTopic); mask != nil {
-				e.Detail = mask.Show(&e.Detail, nil).Detail
-			}
-		}
-	}
-	if a.within() == "" {
-		return exported, nil
-	}
-	exported = slices.DeleteFunc(exported, func(e dlq.Exported) bool { return a.check(e.DLQTopic) != nil })
-	for i := range exported {
-		if e := &exported[i]; a.check(e.PreviousTopic) != nil {
-			e.PreviousID = dlq.ID{}
+		d := &exported[i]
+		hidePrevious(ctx, d)
+		if mask := g.masking.For(d.DLQTopic, d.OriginalTopic); mask != nil {
+			*d = mask.Show(d, nil).Detail
 		}
 	}
 	return exported, nil

@@ -29,9 +29,8 @@ func (g guard) Groups(ctx context.Context, query dlq.GroupQuery) (dlq.GroupPage,
 	return page, err
 }
 
-// Group is like Groups. within is ignored. In a request that changes a group, it checks that
-// permission too.
-func (g guard) Group(ctx context.Context, id dlq.ID, _ string) (dlq.Group, error) {
+// Group is like Groups. In a request that changes a group, it checks that permission too.
+func (g guard) Group(ctx context.Context, id dlq.ID) (dlq.Group, error) {
 	a := accessOf(ctx)
 	seen, err := g.database.Group(ctx, id, a.principal.Within(dlq.PermGroupRead))
 	if err == nil && a.permission == dlq.PermGroupUpdate {
@@ -71,7 +70,7 @@ func topicOfGroup(seen *dlq.Group) string {
 }
 
 func (g guard) ChangeGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, change dlq.GroupChange) error {
-	seen, err := g.Group(ctx, id, "")
+	seen, err := g.Group(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -81,7 +80,7 @@ func (g guard) ChangeGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID,
 }
 
 func (g guard) FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, fix dlq.GroupFix) error {
-	seen, err := g.Group(ctx, id, "")
+	seen, err := g.Group(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,6 @@ const (
 	maxIdempotencyKey = 255
 )
 
-// letterFields are the fields of a letter in JSON.
 var letterFields = append([]string{"error", "origin", "attempts"}, editFields...)
 
 // Headers of a request whose body is the value of one record. Endpoints get the same ones with a
@@ -78,17 +77,14 @@ func (s *Server) handIn(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		return unavailable("this server takes no dead letters", errors.New("no intake"))
 	}
 	arrivals := s.options.Intake.Arrivals(ctx, topic, letters)
-	ids, repeated, err := s.options.Database.HandIn(ctx, auditOf(c), arrivals, key)
+	ids, repeated, err := s.guard.HandIn(ctx, auditOf(c), arrivals, key)
 	if errors.Is(err, dlq.ErrKeyReused) {
 		return conflict(err.Error()+"; use a new key for new messages", err)
 	}
 	if err != nil {
 		return err
 	}
-	view := handedInView{Messages: make([]handedInMessage, len(ids))}
-	for i, id := range ids {
-		view.Messages[i].ID = id
-	}
+	view := handedInView{views(ids, func(id *dlq.ID) handedInMessage { return handedInMessage{*id} })}
 	if len(ids) == 1 {
 		c.Location("/api/v1/dlq/messages/" + ids[0].String())
 	}
@@ -152,7 +148,6 @@ func readLetters(c *fiber.Ctx) ([]dlq.Letter, error) {
 	return letters, b.err()
 }
 
-// letter reads one letter.
 func (b *body) letter() (l dlq.Letter) {
 	if edit := b.edit(); edit != nil {
 		if edit.Key != nil {
@@ -169,7 +164,7 @@ func (b *body) letter() (l dlq.Letter) {
 		b.reject("headers", "a letter %s", badPointer)
 	}
 	f := &l.Failure
-	f.Attempts = b.integer("attempts", 1_000_000)
+	f.Attempts = b.integer("attempts", 0, 1_000_000)
 	if e := b.nested("error", "message", "class", "cause_class", "stack_trace"); e != nil {
 		f.ErrorMessage, _ = e.text("message", maxErrorText)
 		f.ErrorClass, _ = e.text("class", maxBulkText)
@@ -183,11 +178,10 @@ func (b *body) letter() (l dlq.Letter) {
 			f.Origin.Family = dlq.FamilyHandedIn
 		}
 		if partition := o.optionalInteger("partition", 1<<31-1); partition != nil {
-			f.Origin.Partition = new(int32)
-			*f.Origin.Partition = int32(*partition)
+			f.Origin.Partition = new(int32(*partition))
 		}
 		f.Origin.Offset = o.optionalInteger("offset", 1<<62)
-		f.Origin.Timestamp = o.instant("timestamp")
+		f.Origin.Timestamp = instantOf(o, "timestamp")
 		if f.Origin.Topic == "" && (f.Origin.Partition != nil || f.Origin.Offset != nil || !f.Origin.Timestamp.IsZero()) {
 			o.reject("topic", "is required with partition, offset and timestamp")
 		}
@@ -199,8 +193,7 @@ func (b *body) optionalInteger(name string, most int) *int64 {
 	if _, given := b.fields[name]; !given {
 		return nil
 	}
-	n := int64(b.integer(name, most))
-	return &n
+	return new(int64(b.integer(name, 0, most)))
 }
 
 // readBinaryLetter reads a request whose body is the value of a record.
@@ -248,17 +241,8 @@ func readBinaryLetter(c *fiber.Ctx) ([]dlq.Letter, error) {
 	return []dlq.Letter{l}, errs.toError("invalid headers")
 }
 
-// auditedHandIn is the detail of a request that hands letters in.
 type auditedHandIn struct {
 	Command  string   `json:"command"`
 	Messages int      `json:"messages"`
 	IDs      []dlq.ID `json:"ids"`
-}
-
-func auditedHandInOf(arrivals []dlq.Arrival) auditedHandIn {
-	detail := auditedHandIn{Command: "hand in", Messages: len(arrivals), IDs: make([]dlq.ID, len(arrivals))}
-	for i := range arrivals {
-		detail.IDs[i] = arrivals[i].ID
-	}
-	return detail
 }

@@ -53,9 +53,8 @@ func (s *Server) startNewJob(ctx context.Context, c *fiber.Ctx, j dlq.Job) error
 		return err
 	}
 	view := s.viewJob(&run.job, time.Now())
-	if retry, ok := view.(retryJobView); ok {
-		retry.Published = run.published
-		view = retry
+	if view.retryJobFields != nil {
+		view.Published = run.published
 	}
 	c.Location(jobPath(run.job.ID))
 	return reply(c, run.status(), view)
@@ -126,7 +125,7 @@ func (s *Server) startJob(ctx context.Context, asked *dlq.Operation, wanted dlq.
 			wanted.ID = dlq.NewID()
 		}
 		wanted.WorkflowID = workflows.JobWorkflowID(wanted.Spec.Kind, wanted.ID)
-		j, err := s.options.Database.CreateJob(ctx, asked, wanted)
+		j, err := s.guard.CreateJob(ctx, asked, wanted)
 		if err != nil || j.State.IsFinal() { // the job of a plan that was started before
 			return j, workflows.Execution{}, err
 		}
@@ -144,5 +143,5 @@ func (s *Server) startJob(ctx context.Context, asked *dlq.Operation, wanted dlq.
 // closeJob closes a job whose workflow has closed, unless the workflow closed the job. Nobody who uses the
 // API asked for this end.
 func (s *Server) closeJob(ctx context.Context, id dlq.ID) (dlq.Job, error) {
-	return s.options.Database.EndJob(ctx, dlq.Outside(dlq.PermJobControl, ""), id, dlq.JobFailed, workflows.GoneReason)
+	return s.guard.EndJob(ctx, dlq.Outside(dlq.PermJobControl, ""), id, dlq.JobFailed, workflows.GoneReason)
 }

@@ -23,19 +23,15 @@ type jobPointView struct {
 	Skipped   int64     `json:"skipped"`
 }
 
-func (s *Server) jobSeries(ctx context.Context, c *fiber.Ctx, q *query) error {
-	id, err := pathID(c, "job")
-	if err != nil {
-		return err
-	}
+func (s *Server) jobSeries(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	j, err := s.options.Database.Job(ctx, id)
+	j, err := s.guard.Job(ctx, id)
 	if err != nil {
-		return describeNotFound(err, "job", id)
+		return err
 	}
-	samples, err := s.options.Database.JobSamples(ctx, id)
+	samples, err := s.guard.JobSamples(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -31,22 +32,14 @@ var retryOnlyFields = []string{"rate_limit", "order", "ramp", "include_suspiciou
 // jobFields are the fields of a plan's request, and of the request for a job without a plan.
 var jobFields = slices.Concat([]string{"kind", "topic", "reason"}, retryOnlyFields, filterNames(dlq.InJobs), []string{negation})
 
-// spec reads the specification of a job.
 func (b *body) spec() dlq.JobSpec {
 	b.require("kind")
 	spec := dlq.JobSpec{Filter: b.filter(b.topic())}
 	spec.Reason, _ = b.text("reason", maxBulkText)
-	raw, given := b.fields["kind"]
-	if !given {
-		return spec
-	}
-	kind, _ := textOf(raw)
-	switch spec.Kind = dlq.JobKind(kind); {
-	case !slices.Contains(dlq.JobKinds, spec.Kind):
-		b.reject("kind", "must be one of %s", listed(dlq.JobKinds))
+	switch spec.Kind = wordOf(b, "kind", dlq.JobKinds); {
 	case spec.Kind == dlq.KindRetry:
 		b.retry(&spec)
-	default:
+	case slices.Contains(dlq.JobKinds, spec.Kind):
 		b.change(&spec)
 	}
 	return spec
@@ -82,27 +75,14 @@ func listed[T ~string](values []T) string {
 
 // retry completes the specification of a bulk retry.
 func (b *body) retry(spec *dlq.JobSpec) {
-	spec.RateLimit, spec.Order = b.integer("rate_limit", maxRate), dlq.OrderKey
-	if raw, given := b.fields["order"]; given {
-		order, _ := textOf(raw)
-		if spec.Order = dlq.Order(order); spec.Order != dlq.OrderKey && spec.Order != dlq.OrderNone {
-			b.reject("order", "must be key or none")
-		}
-	}
+	spec.RateLimit = b.integer("rate_limit", 0, maxRate)
+	spec.Order = cmp.Or(wordOf(b, "order", []dlq.Order{dlq.OrderKey, dlq.OrderNone}), dlq.OrderKey)
 	spec.Ramp, spec.IncludeSuspicious, spec.TargetTopic = b.ramp(), b.flag("include_suspicious"), b.target()
 }
 
 func (b *body) topic() string {
 	b.require("topic")
-	raw, given := b.fields["topic"]
-	if !given {
-		return ""
-	}
-	topic, ok := textOf(raw)
-	if !ok || !dlq.IsTopicName(topic) {
-		b.reject("topic", "%s", badTopic)
-	}
-	return topic
+	return topicOf(b)
 }
 
 // statuses reads one status or a list of them.
@@ -164,8 +144,7 @@ func (b *body) ramp() *dlq.Ramp {
 		}
 		ramp.Steps = append(ramp.Steps, step)
 	}
-	if raw, given := inner.fields["wait"]; given {
-		text, _ := textOf(raw)
+	if text, given := inner.one("wait"); given {
 		var err error
 		if ramp.Wait, err = time.ParseDuration(text); err != nil || ramp.Wait < minRampWait || ramp.Wait > maxRampWait {
 			inner.reject("wait", "must be a duration from %s to %s, such as \"30s\" or \"5m\"", durationText(minRampWait), durationText(maxRampWait))
@@ -178,10 +157,7 @@ func (b *body) ramp() *dlq.Ramp {
 		}
 		ramp.MaxCameBack = math.Abs(share) // JSON has -0
 	}
-	if raw, given := inner.fields["confirm"]; given {
-		if ramp.Confirm, _ = textOf(raw); ramp.Confirm != dlq.ConfirmVerified {
-			inner.reject("confirm", "must be verified")
-		}
+	if ramp.Confirm = wordOf(inner, "confirm", []string{dlq.ConfirmVerified}); ramp.Confirm != "" {
 		sum := 0
 		for _, step := range ramp.Steps {
 			if sum = min(sum+step, dlq.VerificationLimit); sum >= dlq.VerificationLimit {

@@ -28,8 +28,8 @@ type command struct {
 	inEffect func(*dlq.Job) bool
 }
 
-func (s *Server) pauseJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	return s.steer(ctx, c, readBody(c, "reason"), func(bulk *dlq.Job, reason string) command {
+func (s *Server) pauseJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	return s.steer(ctx, c, id, readBody(c, "reason"), func(bulk *dlq.Job, reason string) command {
 		// A paused job is paused too: it may have paused itself and would resume by
 		// itself. After this call it stays paused.
 		switch {
@@ -49,10 +49,10 @@ func (s *Server) pauseJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	})
 }
 
-func (s *Server) resumeJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
+func (s *Server) resumeJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	// A running job is resumed too: a pause may be in progress, and the latest command
 	// counts.
-	return s.steer(ctx, c, readBody(c, "reason"), func(*dlq.Job, string) command {
+	return s.steer(ctx, c, id, readBody(c, "reason"), func(*dlq.Job, string) command {
 		return command{
 			send:     s.retries.ResumeJob,
 			inEffect: func(now *dlq.Job) bool { return now.State == dlq.JobRunning },
@@ -60,8 +60,8 @@ func (s *Server) resumeJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	})
 }
 
-func (s *Server) cancelJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	return s.steer(ctx, c, readBody(c, "reason"), func(j *dlq.Job, _ string) command {
+func (s *Server) cancelJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	return s.steer(ctx, c, id, readBody(c, "reason"), func(j *dlq.Job, _ string) command {
 		return command{
 			isForAll: true,
 			send:     func(ctx context.Context, asked *dlq.Operation, _ dlq.ID) error { return s.cancel(ctx, asked, j) },
@@ -82,14 +82,14 @@ func (s *Server) cancel(ctx context.Context, asked *dlq.Operation, j *dlq.Job) e
 	if isStopped {
 		stop := *asked
 		describe(&stop, auditedCommand{Command: dlq.CommandCancel})
-		if _, err := s.options.Database.StopJob(ctx, &stop, j.ID, dlq.JobCancelling, cancelledByOperator); err != nil {
+		if _, err := s.guard.StopJob(ctx, &stop, j.ID, dlq.JobCancelling, cancelledByOperator); err != nil {
 			return err
 		}
 	}
 	err := s.retries.CancelJob(ctx, asked, *j)
 	switch {
 	case errors.Is(err, dlq.ErrNotFound):
-		_, err = s.options.Database.EndJob(ctx, asked, j.ID, dlq.JobCancelled, cancelledByOperator+"; it had no running workflow")
+		_, err = s.guard.EndJob(ctx, asked, j.ID, dlq.JobCancelled, cancelledByOperator+"; it had no running workflow")
 	case isStopped && errors.Is(err, dlq.ErrUnavailable):
 		return nil
 	case err == nil:
@@ -100,11 +100,11 @@ func (s *Server) cancel(ctx context.Context, asked *dlq.Operation, j *dlq.Job) e
 	return err
 }
 
-func (s *Server) changeJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
+func (s *Server) changeJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	b := readBody(c, "rate_limit", "reason")
 	b.require("rate_limit")
-	rate := b.integer("rate_limit", maxRate)
-	return s.steer(ctx, c, b, func(*dlq.Job, string) command {
+	rate := b.integer("rate_limit", 0, maxRate)
+	return s.steer(ctx, c, id, b, func(*dlq.Job, string) command {
 		return command{
 			send: func(ctx context.Context, asked *dlq.Operation, id dlq.ID) error {
 				return s.retries.SetJobRate(ctx, asked, id, rate)
@@ -116,18 +116,14 @@ func (s *Server) changeJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
 
 // steer sends a command to a job. It answers 200 when the command takes effect
 // within steerTimeout, and 202 otherwise.
-func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, newCommand func(bulk *dlq.Job, reason string) command) error {
-	id, err := pathID(c, "job")
-	if err != nil {
-		return err
-	}
+func (s *Server) steer(ctx context.Context, c *fiber.Ctx, id dlq.ID, b *body, newCommand func(bulk *dlq.Job, reason string) command) error {
 	reason := b.reason(c)
 	if err := b.err(); err != nil {
 		return err
 	}
-	bulk, err := s.options.Database.Job(ctx, id)
+	bulk, err := s.guard.Job(ctx, id)
 	if err != nil {
-		return describeNotFound(err, "job", id)
+		return err
 	}
 	if bulk.State.IsFinal() {
 		return jobEnded(&bulk, nil)
@@ -162,7 +158,7 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, b *body, newCommand fu
 func (s *Server) reread(c *fiber.Ctx, job *dlq.Job) {
 	ctx, cancel := s.deadline(c) // the wait has used up its own
 	defer cancel()
-	if now, err := s.options.Database.Job(ctx, job.ID); err == nil {
+	if now, err := s.guard.Job(ctx, job.ID); err == nil {
 		*job = now
 	}
 }
@@ -172,7 +168,7 @@ func (s *Server) steerRefused(ctx context.Context, bulk *dlq.Job, err error) err
 	if !errors.Is(err, dlq.ErrNotFound) {
 		return err
 	}
-	if now, readErr := s.options.Database.Job(ctx, bulk.ID); readErr == nil && now.State.IsFinal() {
+	if now, readErr := s.guard.Job(ctx, bulk.ID); readErr == nil && now.State.IsFinal() {
 		return jobEnded(&now, err)
 	}
 	return conflict(fmt.Sprintf("job %s has no running workflow; cancel it, or wait until it is closed within a minute", bulk.ID), err)

@@ -29,17 +29,12 @@ type jobView struct {
 	Workflow      *workflowView `json:"workflow"`
 	// Counting is present while Matched is unknown.
 	Counting bool `json:"counting,omitempty"`
+	// Changed is present for a job that changes messages, and the fields below for a bulk retry.
+	Changed *int64 `json:"changed,omitempty"`
+	*retryJobFields
 }
 
-// changeJobView is the resource of a job that changes messages.
-type changeJobView struct {
-	jobView
-	Changed int64 `json:"changed"`
-}
-
-// retryJobView is the resource of a bulk retry.
-type retryJobView struct {
-	jobView
+type retryJobFields struct {
 	Retried          int64   `json:"retried"`
 	Failed           int64   `json:"failed"`
 	Dead             int64   `json:"dead"`
@@ -82,15 +77,15 @@ type rampView struct {
 	Confirm string `json:"confirm,omitempty"`
 }
 
-// viewJob computes progress, rates and the estimated end as of now. The result is a retryJobView or a changeJobView.
-func (s *Server) viewJob(j *dlq.Job, now time.Time) any {
+// viewJob computes progress, rates and the estimated end as of now.
+func (s *Server) viewJob(j *dlq.Job, now time.Time) jobView {
 	average := averageRate(j)
 	filter := s.guard.shownFilter(&j.Spec.Filter)
 	view := jobView{
-		ID: j.ID, Kind: j.Spec.Kind, Topic: j.Spec.Topic, State: j.State, Reason: optionalText(s.guard.shownReason(j.Reason)),
+		ID: j.ID, Kind: j.Spec.Kind, Topic: j.Spec.Topic, State: j.State, Reason: optional(s.guard.shownReason(j.Reason)),
 		Matched: j.Matched, Skipped: j.Counts.Skipped, Progress: progress(j), PerSecond: rounded(j.RecentPerSecond),
 		StartedAt: timestamp(j.StartedAt), UpdatedAt: timestamp(j.UpdatedAt), EndedAt: optionalTime(j.EndedAt),
-		Filters: viewFilter(&filter), RequestReason: optionalText(j.Spec.Reason), Workflow: s.viewWorkflow(j.Owner()), Counting: j.Counting,
+		Filters: viewFilter(&filter), RequestReason: optional(j.Spec.Reason), Workflow: s.viewWorkflow(j.Owner()), Counting: j.Counting,
 	}
 	if end, known := j.EstimatedEnd(now); known {
 		view.EstimatedEnd = new(timestamp(end))
@@ -99,12 +94,14 @@ func (s *Server) viewJob(j *dlq.Job, now time.Time) any {
 		view.PerSecond = rounded(average)
 	}
 	if j.Spec.Kind != dlq.KindRetry {
-		return changeJobView{jobView: view, Changed: j.Counts.Changed}
+		view.Changed = &j.Counts.Changed
+		return view
 	}
-	return retryJobView{
-		jobView: view, Retried: j.Counts.Retried, Failed: j.Counts.Failed, Dead: j.Counts.Dead, Waiting: j.Waiting, CameBack: j.CameBack,
+	view.retryJobFields = &retryJobFields{
+		Retried: j.Counts.Retried, Failed: j.Counts.Failed, Dead: j.Counts.Dead, Waiting: j.Waiting, CameBack: j.CameBack,
 		AveragePerSecond: rounded(average), retrySpecView: viewRetrySpec(&j.Spec),
 	}
+	return view
 }
 
 // averageRate is in messages per second from the start to the latest change, pauses before it included. So the view

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -13,7 +12,7 @@ import (
 )
 
 type jobsView struct {
-	Jobs       []any                `json:"jobs"`
+	Jobs       []jobView            `json:"jobs"`
 	Pagination cursorPaginationView `json:"pagination"`
 }
 
@@ -26,14 +25,13 @@ func (s *Server) jobs(ctx context.Context, c *fiber.Ctx, q *query) error {
 	}
 	size := wanted.PageSize
 	wanted.PageSize++
-	jobs, err := scan(ctx, s, func() ([]dlq.Job, error) { return s.options.Database.Jobs(ctx, wanted) })
+	jobs, err := scan(ctx, s, func() ([]dlq.Job, error) { return s.guard.Jobs(ctx, wanted) })
 	if err != nil {
 		return err
 	}
-	view, now := jobsView{Jobs: []any{}, Pagination: cursorPaginationView{PageSize: size, HasNext: len(jobs) > size}}, time.Now()
-	for i := range jobs[:min(size, len(jobs))] {
-		view.Jobs = append(view.Jobs, s.viewJob(&jobs[i], now))
-	}
+	now := time.Now()
+	view := jobsView{views(jobs[:min(size, len(jobs))], func(j *dlq.Job) jobView { return s.viewJob(j, now) }),
+		cursorPaginationView{PageSize: size, HasNext: len(jobs) > size}}
 	if view.Pagination.HasNext {
 		last := &jobs[size-1]
 		view.Pagination.NextCursor = new(encodeOperationCursor(jobCursorVersion, dlq.OperationCursor{At: last.StartedAt, ID: last.ID}))
@@ -41,55 +39,35 @@ func (s *Server) jobs(ctx context.Context, c *fiber.Ctx, q *query) error {
 	return reply(c, http.StatusOK, view)
 }
 
-// jobs reads the parameters of the list of jobs.
 func (q *query) jobs() dlq.JobQuery {
-	wanted := dlq.JobQuery{From: q.instant("from"), To: q.instant("to"), PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
-	if !wanted.From.IsZero() && !wanted.To.IsZero() && !wanted.From.Before(wanted.To) {
-		q.reject("to", "must be later than from")
-	}
+	wanted := dlq.JobQuery{PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
+	wanted.From, wanted.To = q.between()
 	wanted.Topic, _ = q.one("topic")
 	wanted.Actor, _ = q.one("actor")
-	if kind, given := q.one("kind"); given {
-		wanted.Kinds = []dlq.JobKind{dlq.JobKind(kind)}
-		if !slices.Contains(dlq.JobKinds, wanted.Kinds[0]) {
-			q.reject("kind", "must be one of %s", listed(dlq.JobKinds))
-		}
+	if kind := wordOf(q, "kind", dlq.JobKinds); kind != "" {
+		wanted.Kinds = []dlq.JobKind{kind}
 	}
-	if state, given := q.one("state"); given {
-		wanted.States = []dlq.JobState{dlq.JobState(state)}
-		if !slices.Contains(dlq.JobStates, wanted.States[0]) {
-			q.reject("state", "must be one of %s", listed(dlq.JobStates))
-		}
+	if state := wordOf(q, "state", dlq.JobStates); state != "" {
+		wanted.States = []dlq.JobState{state}
 	}
-	if cursor, given := q.one("cursor"); given {
-		position, err := decodeOperationCursor(jobCursorVersion, cursor)
-		if err != nil {
-			q.reject("cursor", "%s", err)
-		}
-		wanted.After = &position
-	}
+	wanted.After = q.operationCursor(jobCursorVersion)
 	return wanted
 }
 
-func (s *Server) job(ctx context.Context, c *fiber.Ctx, q *query) error {
-	id, err := pathID(c, "job")
-	if err != nil {
-		return err
-	}
+func (s *Server) job(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error {
 	verify := q.choice("verified")
 	if err := q.err(); err != nil {
 		return err
 	}
-	j, err := s.options.Database.Job(ctx, id)
+	j, err := s.guard.Job(ctx, id)
 	if err != nil {
-		return describeNotFound(err, "job", id)
+		return err
 	}
 	view := s.viewJob(&j, time.Now())
-	if retry, ok := view.(retryJobView); ok && verify != nil && *verify {
-		if retry.Verified, err = s.verifyBulk(ctx, id); err != nil {
+	if view.retryJobFields != nil && verify != nil && *verify {
+		if view.Verified, err = s.verifyBulk(ctx, id); err != nil {
 			return err
 		}
-		view = retry
 	}
 	return reply(c, http.StatusOK, view)
 }

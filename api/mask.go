@@ -30,7 +30,7 @@ type shownMessage struct {
 	dlq.Detail
 	// mask is what is hidden; nil if nothing is, or if the sender has revealed the message until unmaskedUntil.
 	mask          *dlq.Mask
-	key           *decodedKeyView // if mask is not nil
+	key           *decodedKeyView // nil before it is decoded, which happens here if mask is not nil
 	isPointer     bool            // before anything was hidden
 	unmaskedUntil time.Time
 	comesOff      func(dlq.Header) bool // the headers that are not sent back
@@ -61,7 +61,6 @@ func (g guard) show(ctx context.Context, id dlq.ID, isArchived bool) (shownMessa
 	return g.hide(ctx, d, mask), nil
 }
 
-// stored returns a message as it is stored.
 func (g guard) stored(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Detail, error) {
 	if isArchived {
 		return g.detail(ctx, id, g.database.ArchivedDetail)
@@ -71,27 +70,17 @@ func (g guard) stored(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Deta
 
 // hide decodes a message with the Schema Registry before it hides parts: what is decoded may have them too.
 func (g guard) hide(ctx context.Context, d dlq.Detail, mask *dlq.Mask) shownMessage {
+	s := shownMessage{mask: mask, isPointer: d.IsPointer(), key: decode(ctx, g.decoder, &d), comesOff: g.comesOff(d.Record.Headers)}
 	var decodedKey []byte
-	s := shownMessage{mask: mask, isPointer: d.IsPointer(), comesOff: g.comesOff(d.Record.Headers)}
-	if _, ok := dlq.SchemaIDOf(d.Record.Value); ok && g.decoder != nil && len(d.Payload) == 0 {
-		decoded, err := g.decoder.Decode(ctx, d.OriginalTopic, false, d.Record.Value)
-		if d.Payload, d.Schema, d.DecodeError = decoded.JSON, decoded.Schema, ""; err != nil {
-			d.DecodeError = err.Error()
-		}
-	}
-	if _, ok := dlq.SchemaIDOf(d.Record.Key); ok && g.decoder != nil {
-		decoded, err := g.decoder.Decode(ctx, d.OriginalTopic, true, d.Record.Key)
-		s.key = &decodedKeyView{Schema: viewSchema(decoded.Schema)}
-		if decodedKey = decoded.JSON; err != nil {
-			s.key.Error = optionalText(err.Error())
-		}
+	if s.key != nil {
+		decodedKey = s.key.Payload
 	}
 	hidden := mask.Show(&d, decodedKey)
 	s.Detail = hidden.Detail
 	if s.key != nil {
 		s.key.Payload = hidden.DecodedKey
 		if s.key.Error != nil {
-			s.key.Error = optionalText(hidden.Text(*s.key.Error))
+			s.key.Error = optional(hidden.Text(*s.key.Error))
 		}
 	}
 	return s
@@ -114,7 +103,7 @@ func (s *shownMessage) hideRecord(record dlq.Record) dlq.Record {
 // unmaskedUntil is until when the sender has revealed a message; zero if he has not. The audit knows it.
 func (g guard) unmaskedUntil(ctx context.Context, m *dlq.Message) (time.Time, error) {
 	a := accessOf(ctx)
-	if g.database == nil || !a.principal.MayOn(dlq.PermMessageUnmask, m.DLQTopic) {
+	if !g.hasDatabase() || !a.principal.MayOn(dlq.PermMessageUnmask, m.DLQTopic) {
 		return time.Time{}, nil
 	}
 	now, err := g.database.Now(ctx)
@@ -133,7 +122,6 @@ func (g guard) unmaskedUntil(ctx context.Context, m *dlq.Message) (time.Time, er
 	return time.Time{}, err
 }
 
-// auditedUnmask is the detail of an operation that reveals a message.
 type auditedUnmask struct {
 	Command string   `json:"command"`
 	Parts   []string `json:"parts"`
@@ -184,7 +172,7 @@ func (g guard) textOf(ctx context.Context, m *dlq.Message, text string) string {
 		return text
 	}
 	shown := mask.Unread().Text(text)
-	_ = g.read(ctx, []unread{{id: m.ID, mask: mask}}, func(_ dlq.ID, s *dlq.Shown) { shown = s.Text(text) }) // else it stays hidden
+	_ = g.read(ctx, []unread{{id: m.ID, mask: mask, show: func(s *dlq.Shown) { shown = s.Text(text) }}}) // else it stays hidden
 	return shown
 }
 
@@ -218,7 +206,7 @@ func (g guard) checkFilter(ctx context.Context, f *dlq.Filter, isArchived bool) 
 
 // maskOfTopic is what may be hidden of the messages of a topic. The pairs of topics in the archive are not known.
 func (g guard) maskOfTopic(ctx context.Context, topic string, isArchived bool) (*dlq.Mask, error) {
-	if isArchived || g.database == nil {
+	if isArchived || !g.hasDatabase() {
 		return g.masking.All(), nil
 	}
 	topics, err := g.database.TopicsBeside(ctx, topic)

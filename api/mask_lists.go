@@ -15,9 +15,12 @@ type unread struct {
 	// listed is the message as the list has it; nil if the list has none.
 	listed     *dlq.Message
 	isArchived bool
+	// show keeps texts of the message only, so that a list never has all of its messages in memory.
+	show func(*dlq.Shown)
 }
 
-func (u *unread) show(g *guard, d *dlq.Detail) *dlq.Shown {
+// hidden is the message without what is hidden.
+func (u *unread) hidden(g *guard, d *dlq.Detail) *dlq.Shown {
 	if u.mask == nil {
 		u.mask = g.masking.For(d.DLQTopic, d.OriginalTopic)
 	}
@@ -30,8 +33,8 @@ func (u *unread) show(g *guard, d *dlq.Detail) *dlq.Shown {
 	return u.mask.Show(d, nil)
 }
 
-// showUnread is for a message that is gone or too large.
-func (u *unread) showUnread(g *guard) *dlq.Shown {
+// hiddenUnread is for a message that is gone or too large.
+func (u *unread) hiddenUnread(g *guard) *dlq.Shown {
 	switch {
 	case u.mask == nil:
 		return g.masking.All().Unread()
@@ -42,30 +45,34 @@ func (u *unread) showUnread(g *guard) *dlq.Shown {
 	}
 }
 
-// read reads messages in parts of a bounded size, hides parts of them, and passes each on once. Whoever takes one keeps
-// texts of it only, so that a list never has all of its messages in memory.
-func (g guard) read(ctx context.Context, wanted []unread, take func(id dlq.ID, s *dlq.Shown)) error {
-	left := make(map[dlq.ID]*unread, len(wanted))
+// read reads messages in parts of a bounded size, each once, hides parts of them, and shows them.
+func (g guard) read(ctx context.Context, wanted []unread) error {
+	byID := make(map[dlq.ID][]*unread, len(wanted))
 	var live []dlq.ID
 	for i := range wanted {
 		u := &wanted[i]
-		if left[u.id] != nil {
+		if u.isArchived || !g.hasDatabase() {
+			s, err := g.readOne(ctx, u)
+			if err != nil {
+				return err
+			}
+			u.show(s)
 			continue
 		}
-		if left[u.id] = u; !u.isArchived && g.database != nil {
+		if byID[u.id] == nil {
 			live = append(live, u.id)
-			continue
 		}
-		s, err := g.readOne(ctx, u)
-		if err != nil {
-			return err
-		}
-		take(u.id, s)
+		byID[u.id] = append(byID[u.id], u)
 	}
-	taken, err := g.readLive(ctx, live, func(d *dlq.Detail) { take(d.ID, left[d.ID].show(&g, d)) })
+	show := func(id dlq.ID, s *dlq.Shown) {
+		for _, u := range byID[id] {
+			u.show(s)
+		}
+	}
+	taken, err := g.readLive(ctx, live, func(d *dlq.Detail) { show(d.ID, byID[d.ID][0].hidden(&g, d)) })
 	for _, id := range live {
 		if !taken[id] {
-			take(id, left[id].showUnread(&g))
+			show(id, byID[id][0].hiddenUnread(&g))
 		}
 	}
 	return err
@@ -93,7 +100,7 @@ func (g guard) readLive(ctx context.Context, ids []dlq.ID, take func(*dlq.Detail
 		}
 		for i := range details {
 			taken[details[i].ID] = true
-			take(&details[i].Detail)
+			take(&details[i])
 		}
 	}
 	return taken, nil
@@ -102,7 +109,7 @@ func (g guard) readLive(ctx context.Context, ids []dlq.ID, take func(*dlq.Detail
 func (g guard) readOne(ctx context.Context, u *unread) (*dlq.Shown, error) {
 	w, err := g.store.Weigh(ctx, u.id, u.isArchived)
 	if err != nil || w.Binary+w.Payload+w.Text > maxRead {
-		return u.showUnread(&g), describeGone(err)
+		return u.hiddenUnread(&g), describeGone(err)
 	}
 	read := g.store.Detail
 	if u.isArchived {
@@ -110,57 +117,46 @@ func (g guard) readOne(ctx context.Context, u *unread) (*dlq.Shown, error) {
 	}
 	d, err := read(ctx, u.id)
 	if err != nil {
-		return u.showUnread(&g), describeGone(err)
+		return u.hiddenUnread(&g), describeGone(err)
 	}
-	return u.show(&g, &d), nil
+	return u.hidden(&g, &d), nil
 }
 
-// hideMessages hides parts of the messages of a list.
 func (g guard) hideMessages(ctx context.Context, messages []dlq.Message, areArchived bool) error {
-	if g.masking == nil {
-		return nil
-	}
 	var wanted []unread
 	for i := range messages {
 		m := &messages[i]
-		if mask := g.masking.For(m.DLQTopic, m.OriginalTopic); mask != nil {
-			wanted = append(wanted, unread{id: m.ID, mask: mask, listed: m, isArchived: areArchived})
+		mask := g.masking.For(m.DLQTopic, m.OriginalTopic)
+		if mask == nil {
+			continue
 		}
+		wanted = append(wanted, unread{id: m.ID, mask: mask, listed: m, isArchived: areArchived, show: func(s *dlq.Shown) {
+			m.ErrorMessage, m.ErrorClass, m.Masked = s.Text(m.ErrorMessage), s.Text(m.ErrorClass), s.Masked
+			if len(m.Payload) > 0 {
+				m.Payload = s.Payload
+			}
+		}})
 	}
-	listed := make(map[dlq.ID]*dlq.Message, len(wanted))
-	for i := range wanted {
-		listed[wanted[i].id] = wanted[i].listed
-	}
-	return g.read(ctx, wanted, func(id dlq.ID, s *dlq.Shown) {
-		m := listed[id]
-		m.ErrorMessage, m.ErrorClass, m.Masked = s.Text(m.ErrorMessage), s.Text(m.ErrorClass), s.Masked
-		if len(m.Payload) > 0 {
-			m.Payload = s.Payload
-		}
-	})
+	return g.read(ctx, wanted)
 }
 
-// hideHops hides parts of the messages of a chain: their errors.
 func (g guard) hideHops(ctx context.Context, hops []dlq.Hop) error {
-	if g.masking == nil {
-		return nil
-	}
 	var wanted []unread
 	for i := range hops {
 		h := &hops[i]
-		if mask := g.masking.For(h.DLQTopic, h.OriginalTopic); mask != nil && len(h.Attempts) > 0 {
-			wanted = append(wanted, unread{id: h.ID, mask: mask, isArchived: h.Archived})
+		mask := g.masking.For(h.DLQTopic, h.OriginalTopic)
+		if mask == nil || len(h.Attempts) == 0 {
+			continue
 		}
+		wanted = append(wanted, unread{id: h.ID, mask: mask, isArchived: h.Archived, show: func(s *dlq.Shown) {
+			for j := range h.Attempts {
+				h.Attempts[j].Error = s.Text(h.Attempts[j].Error)
+			}
+		}})
 	}
-	return g.read(ctx, wanted, func(id dlq.ID, s *dlq.Shown) {
-		i := slices.IndexFunc(hops, func(h dlq.Hop) bool { return h.ID == id })
-		for j := range hops[i].Attempts {
-			hops[i].Attempts[j].Error = s.Text(hops[i].Attempts[j].Error)
-		}
-	})
+	return g.read(ctx, wanted)
 }
 
-// hideRetries hides parts of the errors of single retries.
 func (g guard) hideRetries(ctx context.Context, retries []dlq.SingleRetry) error {
 	if g.masking == nil {
 		return nil
@@ -168,41 +164,31 @@ func (g guard) hideRetries(ctx context.Context, retries []dlq.SingleRetry) error
 	var wanted []unread
 	for i := range retries {
 		if r := &retries[i]; r.Attempt.Error+r.Refusal != "" {
-			wanted = append(wanted, unread{id: r.TargetID})
+			wanted = append(wanted, unread{id: r.TargetID, show: func(s *dlq.Shown) {
+				r.Attempt.Error, r.Refusal = s.Text(r.Attempt.Error), s.Text(r.Refusal)
+			}})
 		}
 	}
-	return g.read(ctx, wanted, func(id dlq.ID, s *dlq.Shown) {
-		for i := range retries {
-			if r := &retries[i]; r.TargetID == id {
-				r.Attempt.Error, r.Refusal = s.Text(r.Attempt.Error), s.Text(r.Refusal)
-			}
-		}
-	})
+	return g.read(ctx, wanted)
 }
 
 // hideGroups hides parts of what groups of messages have in common. All messages of a group have these texts, so its
 // sample tells what they quote.
 func (g guard) hideGroups(ctx context.Context, groups ...*dlq.Group) error {
-	if g.masking == nil {
-		return nil
-	}
 	var wanted []unread
 	for _, group := range groups {
+		f := &group.Fingerprint
 		switch mask := g.maskOfGroup(group); {
 		case mask == nil:
 		case group.Sample.IsZero():
-			group.Fingerprint.Message = mask.Unread().Text(group.Fingerprint.Message)
+			f.Message = mask.Unread().Text(f.Message)
 		default:
-			wanted = append(wanted, unread{id: group.Sample, mask: mask})
+			wanted = append(wanted, unread{id: group.Sample, mask: mask, show: func(s *dlq.Shown) {
+				f.Message, f.Class, f.Frame = s.Text(f.Message), s.Text(f.Class), s.Text(f.Frame)
+			}})
 		}
 	}
-	return g.read(ctx, wanted, func(id dlq.ID, s *dlq.Shown) {
-		for _, group := range groups {
-			if f := &group.Fingerprint; group.Sample == id {
-				f.Message, f.Class, f.Frame = s.Text(f.Message), s.Text(f.Class), s.Text(f.Frame)
-			}
-		}
-	})
+	return g.read(ctx, wanted)
 }
 
 // maskOfGroup is what is hidden of the messages of a group. The topics of a group without messages are not known.
@@ -217,40 +203,17 @@ func (g guard) maskOfGroup(group *dlq.Group) *dlq.Mask {
 	return g.masking.For(topics...)
 }
 
-// hidePreview hides parts of the effect of a job.
-func (g guard) hidePreview(ctx context.Context, spec *dlq.JobSpec, preview *dlq.JobPreview) error {
+// hideSummary hides parts of what a plan shows. A stored plan may be older than the rules.
+func (g guard) hideSummary(ctx context.Context, spec *dlq.JobSpec, summary *dlq.PlanSummary) error {
 	if g.masking == nil {
 		return nil
 	}
-	if err := g.hideMessages(ctx, preview.Sample, spec.Kind == dlq.KindRestore); err != nil {
-		return err
-	}
-	for i := range preview.ByGroup {
-		of := &preview.ByGroup[i]
-		group, err := g.database.Group(ctx, of.ID, "")
-		if describeGone(err) != nil {
-			return err
-		}
-		group.Fingerprint = of.Fingerprint
-		if err := g.hideGroups(ctx, &group); err != nil {
-			return err
-		}
-		of.Fingerprint = group.Fingerprint
-	}
-	return g.hideClasses(ctx, spec, preview.ByErrorClass)
-}
-
-// hidePlan hides parts of a stored plan, which may be older than the rules.
-func (g guard) hidePlan(ctx context.Context, plan *dlq.JobPlan) error {
-	if g.masking == nil {
-		return nil
-	}
-	for i := range plan.Summary.ByGroup {
-		of := &plan.Summary.ByGroup[i]
-		if of.ID.IsZero() {
+	for i := range summary.ByGroup {
+		of := &summary.ByGroup[i]
+		if of.ID == nil {
 			continue
 		}
-		group, err := g.database.Group(ctx, of.ID, "")
+		group, err := g.database.Group(ctx, *of.ID, "")
 		switch {
 		case describeGone(err) != nil:
 			return err
@@ -263,7 +226,7 @@ func (g guard) hidePlan(ctx context.Context, plan *dlq.JobPlan) error {
 		}
 		of.Title = dlq.GroupTitle(&group.Fingerprint)
 	}
-	return g.hideClasses(ctx, &plan.Spec, plan.Summary.ByErrorClass)
+	return g.hideClasses(ctx, spec, summary.ByErrorClass)
 }
 
 // hideClasses hides classes that are no names of types. A class of a preview belongs to many messages, so what they quote

@@ -10,7 +10,6 @@ import (
 	"dlqmanager/dlq"
 )
 
-// meView is who sends the request, and what it may do.
 type meView struct {
 	Subject string      `json:"subject"`
 	Method  string      `json:"method"`

@@ -50,8 +50,7 @@ type detailView struct {
 	// UnmaskedUntil is absent unless the sender has revealed the message.
 	UnmaskedUntil *timestamp `json:"unmasked_until,omitempty"`
 	decodedFields
-	verifiedFields
-	lifecycleFields
+	stateFields
 }
 
 // pointedView is the record of a message that only points to it, or the reason why it
@@ -77,14 +76,13 @@ type originView struct {
 
 func viewOrigin(f *dlq.Failure) originView {
 	view := originView{Topic: f.Origin.Topic, Partition: f.Origin.Partition, Offset: f.Origin.Offset, Family: f.Origin.Family,
-		Timestamp: optionalTime(&f.Origin.Timestamp), ConsumerGroup: optionalText(f.Origin.ConsumerGroup)}
+		Timestamp: optionalTime(&f.Origin.Timestamp), ConsumerGroup: optional(f.Origin.ConsumerGroup)}
 	if f.Attempts > 0 {
 		view.Attempts = &f.Attempts
 	}
 	return view
 }
 
-// targetView is where a message was delivered.
 type targetView struct {
 	Topic     string `json:"topic"`
 	Partition *int32 `json:"partition"`
@@ -135,31 +133,27 @@ type attemptView struct {
 	Operation *dlq.ID       `json:"operation_id"`
 }
 
-func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	return s.showMessage(ctx, c, false)
+func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	return s.showMessage(ctx, c, id, false)
 }
 
-func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, isArchived bool) error {
-	id, err := pathID(c, "message")
-	if err != nil {
-		return err
-	}
+func (s *Server) archivedMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	return s.showMessage(ctx, c, id, true)
+}
+
+func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, id dlq.ID, isArchived bool) error {
 	if err := s.reserveDetail(ctx, c, id, isArchived); err != nil {
 		return err
 	}
 	d, err := s.guard.show(ctx, id, isArchived)
 	if err != nil {
-		return describeNotFound(err, "dlq message", id)
+		return err
 	}
 	return s.replyMessage(ctx, c, &d, isArchived)
 }
 
 // unmaskMessage reveals a message, also an archived one, and answers with it.
-func (s *Server) unmaskMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "message")
-	if err != nil {
-		return err
-	}
+func (s *Server) unmaskMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	b := readBody(c, "reason")
 	b.require("reason")
 	if reason := b.reason(c); strings.TrimSpace(reason) == "" && b.err() == nil {
@@ -168,24 +162,20 @@ func (s *Server) unmaskMessage(ctx context.Context, c *fiber.Ctx, _ *query) erro
 	if err := b.err(); err != nil {
 		return err
 	}
-	_, err = s.options.Store.Weigh(ctx, id, false)
+	_, err := s.guard.Weigh(ctx, id, false)
 	isArchived := errors.Is(err, dlq.ErrNotFound)
 	if err := s.reserveDetail(ctx, c, id, isArchived); err != nil {
 		return err
 	}
 	d, err := s.guard.Unmask(ctx, auditOf(c), id, isArchived)
 	if err != nil {
-		return describeNotFound(err, "dlq message", id)
+		return err
 	}
 	return s.replyMessage(ctx, c, &d, isArchived)
 }
 
 func (s *Server) replyMessage(ctx context.Context, c *fiber.Ctx, d *shownMessage, isArchived bool) error {
-	operations, err := s.operationsOf(ctx, dlq.Hop{Message: d.Message, Attempts: d.Attempts})
-	if err != nil {
-		return err
-	}
-	verdicts, err := s.verdicts(ctx, &d.Message)
+	known, err := s.factsOf(ctx, dlq.Hop{Message: d.Message, Attempts: d.Attempts})
 	if err != nil {
 		return err
 	}
@@ -196,8 +186,11 @@ func (s *Server) replyMessage(ctx context.Context, c *fiber.Ctx, d *shownMessage
 	if d.isPointer {
 		pointed = s.viewPointed(ctx, d)
 	}
-	view := s.viewDetail(&d.Detail, operations, verdicts[d.ID], isArchived)
-	view.Pointed, view.UnmaskedUntil = pointed, optionalTime(&d.unmaskedUntil)
+	if d.mask == nil {
+		d.key = decode(ctx, s.options.Decoder, &d.Detail)
+	}
+	view := s.viewDetail(&d.Detail, known, isArchived)
+	view.Pointed, view.DecodedKey, view.UnmaskedUntil = pointed, d.key, optionalTime(&d.unmaskedUntil)
 	view.OwnLines = d.Failure.OwnLines()
 	for i, header := range d.Record.Headers {
 		view.Headers[i].RemovedOnRetry = d.isPointer || d.comesOff(header)
@@ -206,7 +199,6 @@ func (s *Server) replyMessage(ctx context.Context, c *fiber.Ctx, d *shownMessage
 	if err := s.explainGroup(ctx, &view, d.GroupID); err != nil {
 		return err
 	}
-	s.viewDecoded(ctx, &view, d)
 	return reply(c, http.StatusOK, view)
 }
 
@@ -226,40 +218,38 @@ func (s *Server) linkSource(source *sourceView, topic string) {
 	}
 }
 
-// viewDetail shows what is stored of a message.
-func (s *Server) viewDetail(d *dlq.Detail, operations map[string]dlq.ID, verdict dlq.Verdict, isArchived bool) detailView {
+func (s *Server) viewDetail(d *dlq.Detail, known facts, isArchived bool) detailView {
 	view := detailView{
 		messageFields: fieldsOf(&d.Message), DLQTopic: d.DLQTopic,
 		Origin: viewOrigin(&d.Failure), Source: viewSource(d.Source),
 		Key: viewBytes(d.Record.Key), Value: viewBytes(d.Record.Value),
-		Headers: viewHeaders(d.Record.Headers), RecordTimestamp: optionalTime(&d.Record.Timestamp),
-		ErrorClass: optionalText(d.ErrorClass), StackTrace: optionalText(d.Failure.StackTrace),
-		Attempts: make([]attemptView, 0, len(d.Attempts)), Workflow: s.viewWorkflow(d.Owner), Operation: optionalID(operations[d.Owner.Token]),
-		PreviousID: optionalID(d.PreviousID),
-		Resolution: optionalText(string(d.Ended())), Target: viewTarget(&d.Message, verdict), CauseClass: optionalText(d.Failure.CauseClass),
-		TraceID: optionalText(d.Failure.TraceID), CorrelationID: optionalText(d.Failure.CorrelationID), Suspicion: optionalText(d.Failure.Suspicion),
-		GroupID: optionalID(d.GroupID), EditedFrom: optionalID(d.Edits.From), ReplacedBy: optionalID(d.Edits.By), verifiedFields: viewVerified(verdict),
-		lifecycleFields: s.viewLifecycle(&d.Message, isArchived),
-		decodedFields:   decodedFields{Schema: viewSchema(d.Schema), DecodeError: optionalText(d.DecodeError)},
+		Headers: views(d.Record.Headers, viewHeader), RecordTimestamp: optionalTime(&d.Record.Timestamp),
+		ErrorClass: optional(d.ErrorClass), StackTrace: optional(d.Failure.StackTrace),
+		Workflow: s.viewWorkflow(d.Owner), Operation: optional(known.operations[d.Owner.Token]),
+		PreviousID: optional(d.PreviousID),
+		Resolution: optional(string(d.Ended())), Target: viewTarget(&d.Message, known.verdicts[d.ID]), CauseClass: optional(d.Failure.CauseClass),
+		TraceID: optional(d.Failure.TraceID), CorrelationID: optional(d.Failure.CorrelationID), Suspicion: optional(d.Failure.Suspicion),
+		GroupID: optional(d.GroupID), EditedFrom: optional(d.Edits.From), ReplacedBy: optional(d.Edits.By),
+		stateFields:   s.viewState(&d.Message, known.verdicts[d.ID], isArchived),
+		decodedFields: decodedFields{Schema: viewSchema(d.Schema), DecodeError: optional(d.DecodeError)},
 	}
 	if d.Unreadable != nil {
 		view.HeadersError = new(d.Unreadable.Error())
 	}
-	for _, a := range d.Attempts {
-		view.Attempts = append(view.Attempts, attemptView{
+	view.Attempts = views(d.Attempts, func(a *dlq.Attempt) attemptView {
+		return attemptView{
 			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Result: a.Result,
-			Category: optionalText(string(a.Category)), Error: optionalText(a.Error), Workflow: s.viewWorkflow(a.Owner),
-			Operation: optionalID(operations[a.Owner.Token]),
-		})
-	}
+			Category: optional(string(a.Category)), Error: optional(a.Error), Workflow: s.viewWorkflow(a.Owner),
+			Operation: optional(known.operations[a.Owner.Token]),
+		}
+	})
 	return view
 }
 
-// reserveDetail reserves the memory for all of a message.
 func (s *Server) reserveDetail(ctx context.Context, c *fiber.Ctx, id dlq.ID, isArchived bool) error {
-	w, err := s.options.Store.Weigh(ctx, id, isArchived)
+	w, err := s.guard.Weigh(ctx, id, isArchived)
 	if err != nil {
-		return describeNotFound(err, "dlq message", id)
+		return err
 	}
 	peak := peakOfDetail(&w)
 	if s.options.Masking != nil { // a message is in memory as it is and as it is shown
@@ -311,23 +301,14 @@ func (s *Server) viewPointed(ctx context.Context, d *shownMessage) *pointedView 
 		return failed("the record cannot be read now; try again later")
 	}
 	record = d.hideRecord(record)
-	return &pointedView{Key: viewBytes(record.Key), Value: viewBytes(record.Value), Headers: viewHeaders(record.Headers),
+	return &pointedView{Key: viewBytes(record.Key), Value: viewBytes(record.Value), Headers: views(record.Headers, viewHeader),
 		RecordTimestamp: optionalTime(&record.Timestamp)}
 }
 
-func viewHeaders(headers []dlq.Header) []headerView {
-	views := make([]headerView, len(headers))
-	for i, header := range headers {
-		views[i] = viewHeader(header)
-	}
-	return views
-}
-
-func viewHeader(header dlq.Header) headerView {
+func viewHeader(header *dlq.Header) headerView {
 	view := headerView{Key: header.Key, Value: header.Value}
 	if header.Value != nil && utf8.Valid(header.Value) {
-		text := string(header.Value)
-		view.Text = &text
+		view.Text = new(string(header.Value))
 	}
 	return view
 }
@@ -339,18 +320,14 @@ type deletedView struct {
 
 // deleteMessage takes the reason from the query: not every client can send a body with
 // DELETE.
-func (s *Server) deleteMessage(ctx context.Context, c *fiber.Ctx, q *query) error {
-	id, err := pathID(c, "message")
-	if err != nil {
-		return err
-	}
+func (s *Server) deleteMessage(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error {
 	reason, _ := q.one("reason")
 	if err := q.err(); err != nil {
 		return err
 	}
 	auditOf(c).Reason = reason
-	if err := s.options.Store.Delete(ctx, auditOf(c), id); err != nil {
-		return describeNotFound(err, "dlq message", id)
+	if err := s.guard.Delete(ctx, auditOf(c), id); err != nil {
+		return err
 	}
 	return reply(c, http.StatusOK, deletedView{Success: true, Message: fmt.Sprintf("message %s deleted", id)})
 }
@@ -363,46 +340,35 @@ type markedView struct {
 	MaxRetries int        `json:"max_retries"`
 }
 
-func (s *Server) markDead(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "message")
-	if err != nil {
-		return err
-	}
-	if err := readReason(c); err != nil {
-		return err
-	}
-	m, err := s.options.Store.MarkDead(ctx, auditOf(c), id)
-	var refused *dlq.NotRetryableError
-	switch {
-	case errors.As(err, &refused):
-		return conflict(fmt.Sprintf("message cannot be marked dead: status=%s", refused.Status), err)
-	case err != nil:
-		return describeNotFound(err, "dlq message", id)
-	}
-	return reply(c, http.StatusOK, markedView{
-		ID: m.ID, Status: m.Status, Message: fmt.Sprintf("message %s marked dead", id),
-		RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
-	})
+func replyMarked(c *fiber.Ctx, status int, m *dlq.Message, text string) error {
+	return reply(c, status, markedView{ID: m.ID, Status: m.Status, Message: text, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries})
 }
 
-func (s *Server) reviveMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "message")
+// mark makes a change of a message, for the reason in the body. done says in an error which change was refused.
+func mark(ctx context.Context, c *fiber.Ctx, id dlq.ID, done string,
+	change func(context.Context, *dlq.Operation, dlq.ID) (dlq.Message, error)) (dlq.Message, error) {
+	if err := readReason(c); err != nil {
+		return dlq.Message{}, err
+	}
+	m, err := change(ctx, auditOf(c), id)
+	if refused, ok := errors.AsType[*dlq.NotRetryableError](err); ok {
+		err = conflict("message cannot be "+done+": "+cmp.Or(refused.Reason, "status="+string(refused.Status)), err)
+	}
+	return m, err
+}
+
+func (s *Server) markDead(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	m, err := mark(ctx, c, id, "marked dead", s.guard.MarkDead)
 	if err != nil {
 		return err
 	}
-	if err := readReason(c); err != nil {
+	return replyMarked(c, http.StatusOK, &m, fmt.Sprintf("message %s marked dead", id))
+}
+
+func (s *Server) reviveMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	m, err := mark(ctx, c, id, "revived", s.guard.Revive)
+	if err != nil {
 		return err
 	}
-	m, err := s.options.Database.Revive(ctx, auditOf(c), id)
-	var refused *dlq.NotRetryableError
-	switch {
-	case errors.As(err, &refused):
-		return conflict("message cannot be revived: "+refused.Reason, err)
-	case err != nil:
-		return describeNotFound(err, "dlq message", id)
-	}
-	return reply(c, http.StatusOK, markedView{
-		ID: m.ID, Status: m.Status, Message: fmt.Sprintf("message %s revived", id),
-		RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
-	})
+	return replyMarked(c, http.StatusOK, &m, fmt.Sprintf("message %s revived", id))
 }

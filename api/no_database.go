@@ -20,7 +20,7 @@ func needsDatabase(fields ...string) *apiError {
 // checkGiven refuses the parameters or fields of a request that need a database, if there is none.
 // works are the others.
 func checkGiven[V any](s *Server, given map[string]V, works ...string) error {
-	if s.options.Database != nil {
+	if s.guard.hasDatabase() {
 		return nil
 	}
 	fields := slices.DeleteFunc(slices.Sorted(maps.Keys(given)), func(name string) bool { return slices.Contains(works, name) })

@@ -135,7 +135,6 @@ func (s *Server) writeError(c *fiber.Ctx, r *apiError) {
 	_ = reply(c, r.status, r.view(id)) // strings always encode
 }
 
-// setCommonHeaders sets the headers that every answer has.
 func (s *Server) setCommonHeaders(c *fiber.Ctx, requestID string) {
 	c.Set(headerRequestID, requestID)
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
@@ -174,7 +173,6 @@ func accessLevel(route string, status int) zapcore.Level {
 
 type logFieldsKey struct{}
 
-// addLogField adds a field to the access log of the request.
 func addLogField(c *fiber.Ctx, field zap.Field) {
 	extra, _ := c.Locals(logFieldsKey{}).([]zap.Field)
 	c.Locals(logFieldsKey{}, append(extra, field))

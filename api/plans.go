@@ -13,7 +13,6 @@ import (
 	"dlqmanager/dlq"
 )
 
-// planField names the plan that a job is started from.
 const planField = "plan"
 
 // planView is a plan, with the effect that its job would have.
@@ -28,40 +27,20 @@ type planView struct {
 	Skipped   int64                `json:"skipped"`
 	ByStatus  map[dlq.Status]int64 `json:"by_status"`
 	Sample    []listedView         `json:"sample"`
-	ByGroup   []previewGroupView   `json:"by_group"`
+	ByGroup   []dlq.PlanGroup      `json:"by_group"`
 	// MoreGroups is how many groups ByGroup leaves out.
 	MoreGroups int64 `json:"more_groups"`
 	// Filters and RequestReason are the request's.
-	Filters       filterView `json:"filters"`
-	RequestReason *string    `json:"request_reason"`
+	Filters          filterView `json:"filters"`
+	RequestReason    *string    `json:"request_reason"`
+	*retryPlanFields            // present for a bulk retry
 }
 
-// retryPlanView is the plan of a bulk retry.
-type retryPlanView struct {
-	planView
-	ByErrorClass  []previewCountView `json:"by_error_class"`
-	ByTargetTopic []previewCountView `json:"by_target_topic"`
-	SkipReasons   []previewCountView `json:"skip_reasons"`
+type retryPlanFields struct {
+	ByErrorClass  []dlq.PreviewCount `json:"by_error_class"`
+	ByTargetTopic []dlq.PreviewCount `json:"by_target_topic"`
+	SkipReasons   []dlq.PreviewCount `json:"skip_reasons"`
 	retrySpecView
-}
-
-type previewGroupView struct {
-	ID    *dlq.ID `json:"id"` // null for messages in no group
-	Title string  `json:"title"`
-	Count int64   `json:"count"`
-}
-
-func viewByGroup(groups []dlq.PlanGroup) []previewGroupView {
-	view := make([]previewGroupView, 0, len(groups))
-	for _, g := range groups {
-		view = append(view, previewGroupView{ID: optionalID(g.ID), Title: g.Title, Count: g.Count})
-	}
-	return view
-}
-
-type previewCountView struct {
-	Name  string `json:"name"`
-	Count int64  `json:"count"`
 }
 
 // createPlan answers with the effect that a job would have, and keeps it as a plan.
@@ -71,31 +50,29 @@ func (s *Server) createPlan(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err != nil {
 		return err
 	}
-	preview, err := s.preview(c, func(ctx context.Context) (dlq.JobPreview, error) {
+	var summary dlq.PlanSummary
+	preview, err := s.preview(c, func(ctx context.Context) (preview dlq.JobPreview, err error) {
 		if err := s.reserve(ctx, c, s.peakOfList()); err != nil {
-			return dlq.JobPreview{}, err
+			return preview, err
 		}
-		return s.options.Database.PreviewJob(ctx, spec)
+		preview, summary, err = s.guard.PreviewJob(ctx, spec)
+		return preview, err
 	})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := s.deadline(c) // the preview may have used up the deadline of the request
 	defer cancel()
-	plan := dlq.JobPlan{ID: dlq.NewID(), Spec: spec, Scope: preview.Scope, Effect: s.effectOf(&spec, &preview), Summary: dlq.SummaryOf(&preview)}
-	if plan, err = s.options.Database.CreatePlan(ctx, plan, s.options.PlanTTL); err != nil {
+	plan := dlq.JobPlan{ID: dlq.NewID(), Spec: spec, Scope: preview.Scope, Effect: s.effectOf(&spec, &preview), Summary: summary}
+	if plan, err = s.guard.CreatePlan(ctx, plan, s.options.PlanTTL); err != nil {
 		return err
 	}
 	return s.replyPlan(c, &plan, preview.Sample)
 }
 
 // plan answers with a plan as createPlan did. Its sample has the messages as they are now, without deleted ones.
-func (s *Server) plan(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "plan")
-	if err != nil {
-		return err
-	}
-	plan, err := s.options.Database.Plan(ctx, id)
+func (s *Server) plan(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	plan, err := s.guard.Plan(ctx, id)
 	if err != nil {
 		return describePlan(err, id)
 	}
@@ -117,7 +94,7 @@ func (s *Server) readSample(ctx context.Context, plan *dlq.JobPlan) ([]dlq.Messa
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	page, err := s.options.Store.List(ctx, dlq.ListQuery{
+	page, err := s.guard.List(ctx, dlq.ListQuery{
 		Filter:   dlq.Filter{Topic: plan.Spec.Topic, IDs: ids, Archived: plan.Spec.Kind == dlq.KindRestore},
 		PageSize: len(ids),
 	})
@@ -134,19 +111,19 @@ func (s *Server) replyPlan(c *fiber.Ctx, plan *dlq.JobPlan, messages []dlq.Messa
 	view := planView{
 		ID: plan.ID, Hash: plan.Hash(), ExpiresAt: timestamp(plan.ExpiresAt),
 		Kind: spec.Kind, Topic: spec.Topic, Matched: plan.Effect.Matched, Skipped: summary.Skipped, ByStatus: countsOf(summary.ByStatus),
-		Sample: sample, ByGroup: viewByGroup(summary.ByGroup), MoreGroups: summary.Groups - int64(len(summary.ByGroup)),
-		Filters: viewFilter(&spec.Filter), RequestReason: optionalText(spec.Reason),
+		Sample: sample, ByGroup: append([]dlq.PlanGroup{}, summary.ByGroup...), MoreGroups: summary.Groups - int64(len(summary.ByGroup)),
+		Filters: viewFilter(&spec.Filter), RequestReason: optional(spec.Reason),
 	}
 	if plan.IsStarted {
 		view.JobID = &plan.ID
 	}
-	if spec.Kind != dlq.KindRetry {
-		return reply(c, http.StatusOK, view)
+	if spec.Kind == dlq.KindRetry {
+		view.retryPlanFields = &retryPlanFields{
+			ByErrorClass: append([]dlq.PreviewCount{}, summary.ByErrorClass...), SkipReasons: append([]dlq.PreviewCount{}, summary.SkipReasons...),
+			ByTargetTopic: append([]dlq.PreviewCount{}, plan.Effect.ByTarget...), retrySpecView: viewRetrySpec(spec),
+		}
 	}
-	return reply(c, http.StatusOK, retryPlanView{
-		planView: view, ByErrorClass: viewCounts(summary.ByErrorClass), SkipReasons: viewCounts(summary.SkipReasons),
-		ByTargetTopic: viewCounts(plan.Effect.ByTarget), retrySpecView: viewRetrySpec(spec),
-	})
+	return reply(c, http.StatusOK, view)
 }
 
 // describePlan explains why a plan is not returned.
@@ -174,16 +151,12 @@ func (s *Server) startPlan(ctx context.Context, c *fiber.Ctx, b *body) error {
 			b.reject(name, "is part of the plan")
 		}
 	}
-	text, _ := textOf(b.fields[planField])
-	id, err := dlq.ParseID(text)
-	if err != nil || id.IsZero() {
-		b.reject(planField, "must be the UUID of a plan")
-	}
+	id := idOf(b, planField, "plan")
 	reason := b.reason(c)
 	if err := b.err(); err != nil {
 		return err
 	}
-	plan, err := s.options.Database.Plan(ctx, id)
+	plan, err := s.guard.Plan(ctx, id)
 	if err != nil {
 		return describePlan(err, id)
 	}
@@ -192,14 +165,14 @@ func (s *Server) startPlan(ctx context.Context, c *fiber.Ctx, b *body) error {
 		plan.Spec.Reason = reason
 	}
 	auditOf(c).Reason, auditOf(c).Topic = plan.Spec.Reason, plan.Spec.Topic
-	_, err = s.options.Database.Job(ctx, id)
+	_, err = s.guard.Job(ctx, id)
 	if errors.Is(err, dlq.ErrNotFound) {
 		err = s.checkPlan(ctx, c, &plan)
 		var cancel context.CancelFunc
 		ctx, cancel = s.deadline(c) // the preview may have used up the deadline of the request
 		defer cancel()
 		if err != nil { // another request may have started the job meanwhile
-			if _, missing := s.options.Database.Job(ctx, id); missing == nil {
+			if _, missing := s.guard.Job(ctx, id); missing == nil {
 				err = nil
 			}
 		}
@@ -219,7 +192,7 @@ func (s *Server) checkPlan(ctx context.Context, c *fiber.Ctx, plan *dlq.JobPlan)
 		return err
 	}
 	preview, err := s.preview(c, func(ctx context.Context) (dlq.JobPreview, error) {
-		return s.options.Database.PreviewScope(ctx, plan.Spec, plan.Scope)
+		return s.guard.PreviewScope(ctx, plan.Spec, plan.Scope)
 	})
 	if err != nil {
 		return err
@@ -238,9 +211,8 @@ func (s *Server) checkPlan(ctx context.Context, c *fiber.Ctx, plan *dlq.JobPlan)
 			"or routes were changed; make a new one"}
 }
 
-// checkExpiry refuses a plan that has expired.
 func (s *Server) checkExpiry(ctx context.Context, plan *dlq.JobPlan) error {
-	now, err := s.options.Database.Now(ctx)
+	now, err := s.guard.Now(ctx)
 	if err != nil || now.Before(plan.ExpiresAt) {
 		return err
 	}
@@ -277,12 +249,4 @@ func (s *Server) timeoutError(ctx context.Context, reason, remedy string, err er
 		return err
 	}
 	return unavailable(fmt.Sprintf("%s %s (server.plan_timeout); %s", reason, durationText(s.options.PlanTimeout), remedy), err)
-}
-
-func viewCounts(counts []dlq.PreviewCount) []previewCountView {
-	view := make([]previewCountView, 0, len(counts))
-	for _, count := range counts {
-		view = append(view, previewCountView(count))
-	}
-	return view
 }

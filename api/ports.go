@@ -45,7 +45,7 @@ type Database interface {
 	ExportPage(ctx context.Context, query dlq.ListQuery) (dlq.ExportPage, error)
 	// Export returns all that is stored of messages, in the order of their ids. Messages that do not exist any more
 	// are absent.
-	Export(ctx context.Context, ids []dlq.ID) ([]dlq.Exported, error)
+	Export(ctx context.Context, ids []dlq.ID) ([]dlq.Detail, error)
 	// ExportSizes returns how much Export would read of messages, in the order of their ids. Messages that do not exist are
 	// absent.
 	ExportSizes(ctx context.Context, ids []dlq.ID) ([]dlq.Chosen, error)
@@ -95,12 +95,6 @@ type Database interface {
 	// CreatePlan stores a plan, which expires after ttl. Plan returns it, dlq.ErrNotFound or dlq.ErrSpecUnreadable.
 	CreatePlan(ctx context.Context, plan dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error)
 	Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error)
-	AuditStore
-	GroupStore
-}
-
-// GroupStore is the part of the store for groups.
-type GroupStore interface {
 	// Now is the time of the store's clock.
 	Now(ctx context.Context) (time.Time, error)
 	// Groups returns one page of groups.
@@ -112,10 +106,6 @@ type GroupStore interface {
 	ChangeGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, change dlq.GroupChange) error
 	// FixGroup marks a group as fixed: dlq.ErrNotFound.
 	FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, fix dlq.GroupFix) error
-}
-
-// AuditStore is the part of the store for the audit.
-type AuditStore interface {
 	// RecordOperation records an operation that is no change of the store.
 	RecordOperation(ctx context.Context, operation dlq.Operation) error
 	// OperationsOf returns the operations that asked for retries of messages, by the tokens
@@ -131,21 +121,10 @@ type AuditStore interface {
 // a workflow, and a command has the id of the operation that asked for it. Every method may return an error
 // that is dlq.ErrUnavailable while Temporal is unavailable.
 type Retries interface {
+	Waits
 	// StartRetryMessage starts the retry of a message, or joins the one that
 	// is running.
 	StartRetryMessage(ctx context.Context, asked *dlq.Operation, m *dlq.Message, input workflows.RetryMessageInput) (workflows.Execution, error)
-	// AwaitRetryMessage waits for the end of the workflow. When ctx ends first, it
-	// returns ctx's error and the workflow continues. Errors of the workflow are
-	// *dlq.NotRetryableError, *dlq.OwnedError and dlq.ErrNotFound.
-	AwaitRetryMessage(ctx context.Context, execution workflows.Execution) (workflows.RetryMessageResult, error)
-	// StartJob starts the workflow of a job whose row exists, or joins it.
-	// It returns dlq.ErrNotFound when the workflow has closed.
-	StartJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (workflows.Execution, error)
-	// AwaitJob waits like AwaitRetryMessage.
-	AwaitJob(ctx context.Context, j dlq.Job) (workflows.JobResult, error)
-
-	// AwaitCount waits until the workflow of a job has counted its scope, or has closed.
-	AwaitCount(ctx context.Context, workflowID string) error
 
 	// The commands to a job take effect in the order of the calls, and return once they
 	// have, or once a later command has superseded them. A command that is already in effect
@@ -164,4 +143,19 @@ type Retries interface {
 	// TriggerArchive starts a run of the archive's schedule now, unless one is active, and returns the
 	// schedule; dlq.ErrNotFound if there is none.
 	TriggerArchive(ctx context.Context) (schedule string, err error)
+}
+
+// Waits is the part of Retries that the audit has no rows for: it commands nothing, or the store records the creation of the job.
+type Waits interface {
+	// AwaitRetryMessage waits for the end of the workflow. When ctx ends first, it
+	// returns ctx's error and the workflow continues. Errors of the workflow are
+	// *dlq.NotRetryableError, *dlq.OwnedError and dlq.ErrNotFound.
+	AwaitRetryMessage(ctx context.Context, execution workflows.Execution) (workflows.RetryMessageResult, error)
+	// StartJob starts the workflow of a job whose row exists, or joins it.
+	// It returns dlq.ErrNotFound when the workflow has closed.
+	StartJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (workflows.Execution, error)
+	// AwaitJob waits like AwaitRetryMessage.
+	AwaitJob(ctx context.Context, j dlq.Job) (workflows.JobResult, error)
+	// AwaitCount waits until the workflow of a job has counted its scope, or has closed.
+	AwaitCount(ctx context.Context, workflowID string) error
 }

@@ -15,7 +15,6 @@ import (
 	"dlqmanager/dlq"
 )
 
-// query reads the parameters of a request.
 type query struct {
 	fieldErrors
 	values url.Values
@@ -82,22 +81,64 @@ func (q *query) integer(name string, fallback, most int) int {
 	return n
 }
 
-// instant reads an RFC 3339 time. An unescaped plus sign arrives as a space. The
-// answers of this API contain one, so a time copied from them must be understood.
-func (q *query) instant(name string) time.Time {
-	value, given := q.one(name)
-	if !given {
-		return time.Time{}
+// source has the texts of a request by name: a query or a body.
+type source interface {
+	one(name string) (value string, given bool)
+	reject(name, format string, args ...any)
+}
+
+// wordOf reads one of some words; empty if it is not given.
+func wordOf[W ~string](from source, name string, known []W) W {
+	value, given := from.one(name)
+	if given && !slices.Contains(known, W(value)) {
+		from.reject(name, "must be one of %s", listed(known))
 	}
-	t, ok := parseInstant(strings.Replace(value, " ", "+", 1))
+	return W(value)
+}
+
+// topicOf reads the name of a topic; empty if it is not given.
+func topicOf(from source) string {
+	value, given := from.one("topic")
+	if given && !dlq.IsTopicName(value) {
+		from.reject("topic", "%s", badTopic)
+	}
+	return value
+}
+
+// idOf reads an id, which what names in an error; zero if it is not given.
+func idOf(from source, name, what string) dlq.ID {
+	value, given := from.one(name)
+	id, err := dlq.ParseID(value)
+	if given && (err != nil || id.IsZero()) {
+		from.reject(name, "must be the UUID of a %s", what)
+	}
+	return id
+}
+
+// instantOf reads an RFC 3339 time; zero if it is not given.
+func instantOf(from source, name string) time.Time {
+	value, given := from.one(name)
+	if _, isQuery := from.(*query); isQuery { // an unescaped plus sign arrives as a space, and the times of our answers have one
+		value = strings.Replace(value, " ", "+", 1)
+	}
+	t, ok := parseInstant(value)
+	if given && !ok {
+		from.reject(name, "must be a time such as 2026-02-20T10:30:00Z (RFC 3339), not before the year 2")
+	}
 	if !ok {
-		q.reject(name, notAnInstant)
 		return time.Time{}
 	}
 	return t
 }
 
-const notAnInstant = "must be a time such as 2026-02-20T10:30:00Z (RFC 3339), not before the year 2"
+// between reads the limits of a range of time; zero for none.
+func (q *query) between() (from, to time.Time) {
+	from, to = instantOf(q, "from"), instantOf(q, "to")
+	if !from.IsZero() && !to.IsZero() && !from.Before(to) {
+		q.reject("to", "must be later than from")
+	}
+	return from, to
+}
 
 // parseInstant reads an RFC 3339 time, whose letters may be small, and converts it to UTC.
 // It refuses times outside the years 2 to 9999: JSON and SQL cannot write later ones, and

@@ -4,7 +4,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// readReason reads a body that has at most a reason.
 func readReason(c *fiber.Ctx) error {
 	b := readBody(c, "reason")
 	b.reason(c)

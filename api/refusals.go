@@ -76,7 +76,6 @@ func (r *refusals) close(key refusal) {
 	}
 }
 
-// flush ends all windows.
 func (r *refusals) flush() {
 	r.mu.Lock()
 	keys := make([]refusal, 0, len(r.open))

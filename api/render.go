@@ -59,19 +59,22 @@ func optionalTime(t *time.Time) *timestamp {
 	return &ts
 }
 
-// optionalText is null for an empty string.
-func optionalText(s string) *string {
-	if s == "" {
+// optional is null for the zero value, such as an empty string.
+func optional[T comparable](value T) *T {
+	var zero T
+	if value == zero {
 		return nil
 	}
-	return &s
+	return &value
 }
 
-func optionalID(id dlq.ID) *dlq.ID {
-	if id.IsZero() {
-		return nil
+// views shows a list; it is never null.
+func views[T, V any](list []T, view func(*T) V) []V {
+	shown := make([]V, len(list))
+	for i := range list {
+		shown[i] = view(&list[i])
 	}
-	return &id
+	return shown
 }
 
 // messageFields are the fields of a message in their documented order.

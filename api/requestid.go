@@ -3,14 +3,15 @@ package api
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"regexp"
 
 	"github.com/gofiber/fiber/v2"
 )
 
 const headerRequestID = "X-Request-Id"
 
-// maxRequestID is the longest request id that is accepted from a caller.
-const maxRequestID = 128
+// wellFormedID has only characters that are safe in logs, headers and shells.
+var wellFormedID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
 type requestIDKey struct{}
 
@@ -24,29 +25,11 @@ func requestIDOf(c *fiber.Ctx) string {
 // follows a request through several services. Otherwise it creates one.
 func assignRequestID(c *fiber.Ctx) string {
 	id := c.Get(headerRequestID)
-	if !wellFormed(id) {
+	if !wellFormedID.MatchString(id) {
 		id = newRequestID()
 	}
 	c.Locals(requestIDKey{}, id)
 	return id
-}
-
-// wellFormed accepts only characters that are safe in logs, headers and shells.
-func wellFormed(id string) bool {
-	if id == "" || len(id) > maxRequestID {
-		return false
-	}
-	for i := range len(id) {
-		if !isNameByte(id[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-// isNameByte reports whether b is one of A-Z, a-z, 0-9, dot, underscore and hyphen.
-func isNameByte(b byte) bool {
-	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '.' || b == '_' || b == '-'
 }
 
 func newRequestID() string {

@@ -36,14 +36,9 @@ type retryView struct {
 	EditedFrom *dlq.ID `json:"edited_from,omitempty"`
 }
 
-// retryFields are the fields of a retry.
 var retryFields = append([]string{"reason", targetField}, editFields...)
 
-func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	id, err := pathID(c, "message")
-	if err != nil {
-		return err
-	}
+func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	b := readBody(c, retryFields...)
 	requested, edit := b.target(), b.edit()
 	if edit == nil && requested != "" {
@@ -56,9 +51,9 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	if err := checkGiven(s, b.fields, "reason"); err != nil {
 		return err
 	}
-	m, err := s.options.Store.Message(ctx, id)
+	m, err := s.guard.Message(ctx, id)
 	if err != nil {
-		return describeNotFound(err, "dlq message", id)
+		return err
 	}
 	asked := auditOf(c)
 	asked.Topic = m.DLQTopic
@@ -87,7 +82,7 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	}
 	execution, err := s.retries.StartRetryMessage(ctx, asked, &m, workflows.RetryMessageInput{MessageID: id, TargetTopic: requested})
 	if err != nil {
-		return describeUnsent(describeNotFound(err, "dlq message", id), editedFrom, id)
+		return describeUnsent(describeNotFound(err, "message", id), editedFrom, id)
 	}
 	wait := s.waitTime(c)
 	result, ended, err := await(s, c, wait, execution, s.retries.AwaitRetryMessage)
@@ -100,7 +95,7 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 	case errors.Is(err, workflows.ErrStopped):
 		return s.retryStopped(c, id, editedFrom, execution)
 	case err != nil && !errors.Is(err, dlq.ErrUnavailable):
-		return describeNotFound(err, "dlq message", id)
+		return describeNotFound(err, "message", id)
 	case ended:
 		return reply(c, http.StatusOK, s.viewRetry(id, editedFrom, execution, result))
 	}
@@ -112,9 +107,9 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query) error
 func (s *Server) retryStopped(c *fiber.Ctx, id, editedFrom dlq.ID, execution workflows.Execution) error {
 	ctx, cancel := s.deadline(c)
 	defer cancel()
-	m, err := s.options.Store.Message(ctx, id)
+	m, err := s.guard.Message(ctx, id)
 	if err != nil {
-		return describeNotFound(err, "dlq message", id)
+		return describeNotFound(err, "message", id)
 	}
 	return reply(c, http.StatusOK, s.viewRetry(id, editedFrom, execution, workflows.RetryMessageResult{
 		Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries, Error: "its workflow was cancelled or terminated",
@@ -141,9 +136,9 @@ func (s *Server) viewRetry(id, editedFrom dlq.ID, execution workflows.Execution,
 	published := result.Published && result.Error == ""
 	return retryView{
 		ID: id, Status: result.Status, Message: retryMessageText(result), RetryCount: result.RetryCount, MaxRetries: result.MaxRetries,
-		Published: &published, Error: optionalText(result.Error), Category: optionalText(string(result.Category)),
+		Published: &published, Error: optional(result.Error), Category: optional(string(result.Category)),
 		WorkflowID: execution.WorkflowID, RunID: execution.RunID, WorkflowURL: s.workflowURL(execution.WorkflowID, execution.RunID),
-		EditedFrom: optionalID(editedFrom),
+		EditedFrom: optional(editedFrom),
 	}
 }
 
@@ -152,7 +147,7 @@ func (s *Server) nameCopy(ctx context.Context, m *dlq.Message, err error) error 
 	if m.Ended() != dlq.ResolutionReplaced {
 		return err
 	}
-	chain, failed := s.options.Database.Chain(ctx, m.ID) // without the bytes of the message
+	chain, failed := s.guard.Chain(ctx, m.ID) // without the bytes of the message
 	if failed != nil {
 		return err
 	}
@@ -197,17 +192,15 @@ func retryMessageText(result workflows.RetryMessageResult) string {
 func (s *Server) retryContinues(c *fiber.Ctx, m dlq.Message, editedFrom dlq.ID, execution workflows.Execution) error {
 	ctx, cancel := s.deadline(c)
 	defer cancel()
-	now, err := s.options.Store.Message(ctx, m.ID)
+	now, err := s.guard.Message(ctx, m.ID)
 	switch {
 	case errors.Is(err, dlq.ErrNotFound):
-		return describeNotFound(err, "dlq message", m.ID)
+		return describeNotFound(err, "message", m.ID)
 	case err == nil:
 		m = now
 	}
 	c.Location("/api/v1/dlq/messages/" + m.ID.String())
-	return reply(c, http.StatusAccepted, retryView{
-		ID: m.ID, Status: m.Status, Message: retryInitiated, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
-		WorkflowID: execution.WorkflowID, RunID: execution.RunID, WorkflowURL: s.workflowURL(execution.WorkflowID, execution.RunID),
-		EditedFrom: optionalID(editedFrom),
-	})
+	view := s.viewRetry(m.ID, editedFrom, execution, workflows.RetryMessageResult{Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries})
+	view.Message, view.Published = retryInitiated, nil // its result is unknown
+	return reply(c, http.StatusAccepted, view)
 }

@@ -39,14 +39,14 @@ func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	// A caller who sends other filters here would have the whole topic retried.
 	b := readBody(c, "group", targetField, "rate_limit", "reason")
 	spec := dlq.JobSpec{Kind: dlq.KindRetry, Filter: b.filter(topic), Order: dlq.OrderKey, TargetTopic: b.target(),
-		RateLimit: b.integer("rate_limit", maxRate), Reason: b.reason(c)}
+		RateLimit: b.integer("rate_limit", 0, maxRate), Reason: b.reason(c)}
 	if err := b.err(); err != nil {
 		return err
 	}
 	if err := checkGiven(s, b.fields); err != nil {
 		return err
 	}
-	if s.options.Database == nil {
+	if !s.guard.hasDatabase() {
 		return s.retryTopic(ctx, c, topic)
 	}
 	if err := s.checkTarget(ctx, "", spec.TargetTopic); err != nil {
@@ -70,7 +70,7 @@ func (s *Server) viewRetryAll(b *dlq.Job, text string, published *bool, executio
 	return retryAllView{
 		Retried: b.Counts.Retried, Message: text, Matched: b.Matched,
 		Failed: b.Counts.Failed, Dead: b.Counts.Dead, Skipped: b.Counts.Skipped,
-		State: b.State, Reason: optionalText(b.Reason), Published: published,
+		State: b.State, Reason: optional(b.Reason), Published: published,
 		JobID: b.ID, WorkflowID: execution.WorkflowID, RunID: execution.RunID,
 		WorkflowURL: s.workflowURL(execution.WorkflowID, execution.RunID), Counting: b.Counting,
 	}

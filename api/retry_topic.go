@@ -98,7 +98,7 @@ func (s *Server) startTopicRetry(ctx context.Context, topic string) (*topicRetry
 func (s *Server) findRetryable(ctx context.Context, run *topicRetry) error {
 	query := dlq.ListQuery{Filter: dlq.Filter{Topic: run.topic, Statuses: []dlq.Status{dlq.StatusPending}}, PageSize: 100, OldestFirst: true}
 	for {
-		page, err := s.options.Store.List(ctx, query)
+		page, err := s.guard.List(ctx, query)
 		if err != nil {
 			return err
 		}
@@ -173,7 +173,6 @@ func (r *topicRetry) now() (progress dlq.Job, published *bool) {
 	return r.progress, published
 }
 
-// wait waits for the end.
 func (r *topicRetry) wait(ctx context.Context) error {
 	select {
 	case <-r.ended:

@@ -37,39 +37,42 @@ const alwaysPublic = "*"
 // table lists every route. The order counts: "messages" also matches :topic, and "export" :id.
 func (s *Server) table() []route {
 	read, change := http.MethodGet, http.MethodPost
+	of := func(kind string, h idHandler, parameters ...string) fiber.Handler {
+		return s.withDeadline(about(kind, h), parameters...)
+	}
 	return []route{
 		{read, "/api/v1/me", "", "", "", anyStore, s.withDeadline(s.me)},
 		{read, "/api/v1/dlq", dlq.PermTopicRead, "", "", database, s.withDeadline(s.holding(s.topics))},
 		{read, "/api/v1/dlq/:topic/export", dlq.PermMessageExport, dlq.TargetMessage, "", database, s.withDeadline(s.export, exportParameters...)},
-		{read, "/api/v1/dlq/messages/:id", dlq.PermMessageRead, "", "", anyStore, s.withDeadline(s.message)},
-		{read, "/api/v1/dlq/messages/:id/chain", dlq.PermMessageRead, "", "", database, s.withDeadline(s.holding(s.chain))},
-		{http.MethodDelete, "/api/v1/dlq/messages/:id", dlq.PermMessageDelete, dlq.TargetMessage, "", anyStore, s.withDeadline(s.deleteMessage, "reason")},
-		{change, "/api/v1/dlq/messages/:id/retry", dlq.PermMessageRetry, dlq.TargetMessage, "", anyStore, s.withDeadline(s.retryMessage)},
-		{change, "/api/v1/dlq/messages/:id/dead", dlq.PermMessageDead, dlq.TargetMessage, "", anyStore, s.withDeadline(s.markDead)},
-		{change, "/api/v1/dlq/messages/:id/unmask", dlq.PermMessageUnmask, dlq.TargetMessage, "", database, s.withDeadline(s.unmaskMessage)},
-		{change, "/api/v1/dlq/messages/:id/revive", dlq.PermMessageRevive, dlq.TargetMessage, "", database, s.withDeadline(s.reviveMessage)},
+		{read, "/api/v1/dlq/messages/:id", dlq.PermMessageRead, "", "", anyStore, of("message", s.message)},
+		{read, "/api/v1/dlq/messages/:id/chain", dlq.PermMessageRead, "", "", database, s.withDeadline(s.holding(about("message", s.chain)))},
+		{http.MethodDelete, "/api/v1/dlq/messages/:id", dlq.PermMessageDelete, dlq.TargetMessage, "", anyStore, of("message", s.deleteMessage, "reason")},
+		{change, "/api/v1/dlq/messages/:id/retry", dlq.PermMessageRetry, dlq.TargetMessage, "", anyStore, of("message", s.retryMessage)},
+		{change, "/api/v1/dlq/messages/:id/dead", dlq.PermMessageDead, dlq.TargetMessage, "", anyStore, of("message", s.markDead)},
+		{change, "/api/v1/dlq/messages/:id/unmask", dlq.PermMessageUnmask, dlq.TargetMessage, "", database, of("message", s.unmaskMessage)},
+		{change, "/api/v1/dlq/messages/:id/revive", dlq.PermMessageRevive, dlq.TargetMessage, "", database, of("message", s.reviveMessage)},
 		{read, "/api/v1/dlq/:topic", dlq.PermMessageRead, "", "", anyStore, s.withDeadline(s.holding(s.list), listParameters...)},
 		{change, "/api/v1/dlq/:topic/messages", dlq.PermMessageCreate, dlq.TargetMessage, "", database, s.withDeadline(s.handIn)},
 		{change, "/api/v1/dlq/:topic/retry-all", dlq.PermJobCreate, dlq.TargetJob, "", anyStore, s.withDeadline(s.retryAll)},
 		{change, "/api/v1/plans", dlq.PermJobCreate, dlq.TargetJob, "", database, s.withDeadline(s.createPlan)},
-		{read, "/api/v1/plans/:id", dlq.PermJobRead, "", "", database, s.withDeadline(s.holding(s.plan))},
+		{read, "/api/v1/plans/:id", dlq.PermJobRead, "", "", database, s.withDeadline(s.holding(about("plan", s.plan)))},
 		{read, "/api/v1/jobs", dlq.PermJobRead, "", "", database, s.withDeadline(s.holding(s.jobs), jobParameters...)},
 		{change, "/api/v1/jobs", dlq.PermJobCreate, dlq.TargetJob, "", database, s.withDeadline(s.createJob)},
-		{read, "/api/v1/jobs/:id", dlq.PermJobRead, "", "", database, s.withDeadline(s.job, "verified")},
-		{read, "/api/v1/jobs/:id/series", dlq.PermJobRead, "", "", database, s.withDeadline(s.jobSeries)},
-		{http.MethodPatch, "/api/v1/jobs/:id", dlq.PermJobControl, dlq.TargetJob, "", database, s.withDeadline(s.changeJob)},
-		{change, "/api/v1/jobs/:id/pause", dlq.PermJobControl, dlq.TargetJob, "", database, s.withDeadline(s.pauseJob)},
-		{change, "/api/v1/jobs/:id/resume", dlq.PermJobControl, dlq.TargetJob, "", database, s.withDeadline(s.resumeJob)},
-		{change, "/api/v1/jobs/:id/cancel", dlq.PermJobControl, dlq.TargetJob, "", database, s.withDeadline(s.cancelJob)},
+		{read, "/api/v1/jobs/:id", dlq.PermJobRead, "", "", database, of("job", s.job, "verified")},
+		{read, "/api/v1/jobs/:id/series", dlq.PermJobRead, "", "", database, of("job", s.jobSeries)},
+		{http.MethodPatch, "/api/v1/jobs/:id", dlq.PermJobControl, dlq.TargetJob, "", database, of("job", s.changeJob)},
+		{change, "/api/v1/jobs/:id/pause", dlq.PermJobControl, dlq.TargetJob, "", database, of("job", s.pauseJob)},
+		{change, "/api/v1/jobs/:id/resume", dlq.PermJobControl, dlq.TargetJob, "", database, of("job", s.resumeJob)},
+		{change, "/api/v1/jobs/:id/cancel", dlq.PermJobControl, dlq.TargetJob, "", database, of("job", s.cancelJob)},
 		{read, "/api/v1/retries", dlq.PermJobRead, "", "", database, s.withDeadline(s.holding(s.singleRetries), singleRetryParameters...)},
 		{read, "/api/v1/groups", dlq.PermGroupRead, "", "", database, s.withDeadline(s.holding(s.groups), groupParameters...)},
-		{read, "/api/v1/groups/:id", dlq.PermGroupRead, "", "", database, s.withDeadline(s.group)},
-		{http.MethodPatch, "/api/v1/groups/:id", dlq.PermGroupUpdate, dlq.TargetGroup, "", database, s.withDeadline(s.changeGroup)},
-		{change, "/api/v1/groups/:id/fixed", dlq.PermGroupUpdate, dlq.TargetGroup, "", database, s.withDeadline(s.fixGroup)},
+		{read, "/api/v1/groups/:id", dlq.PermGroupRead, "", "", database, of("group", s.group)},
+		{http.MethodPatch, "/api/v1/groups/:id", dlq.PermGroupUpdate, dlq.TargetGroup, "", database, of("group", s.changeGroup)},
+		{change, "/api/v1/groups/:id/fixed", dlq.PermGroupUpdate, dlq.TargetGroup, "", database, of("group", s.fixGroup)},
 		{read, "/api/v1/series", dlq.PermTopicRead, "", "", database, s.withDeadline(s.holding(s.series), "topic", "group", "step", "from", "to")},
 		{read, "/api/v1/archive/messages", dlq.PermMessageRead, "", "", database, s.withDeadline(s.holding(s.archivedMessages), archiveParameters...)},
-		{read, "/api/v1/archive/messages/:id", dlq.PermMessageRead, "", "", database, s.withDeadline(s.archivedMessage)},
-		{change, "/api/v1/archive/messages/:id/restore", dlq.PermMessageRevive, dlq.TargetMessage, "", database, s.withDeadline(s.restoreMessage)},
+		{read, "/api/v1/archive/messages/:id", dlq.PermMessageRead, "", "", database, of("message", s.archivedMessage)},
+		{change, "/api/v1/archive/messages/:id/restore", dlq.PermMessageRevive, dlq.TargetMessage, "", database, of("message", s.restoreMessage)},
 		{change, "/api/v1/archive/runs", dlq.PermArchiveRun, dlq.TargetArchive, "", database, s.withDeadline(s.runArchive)},
 		{read, "/api/v1/audit", dlq.PermAuditRead, "", "", database, s.withDeadline(s.holding(s.audit), auditParameters...)},
 
@@ -88,7 +91,7 @@ func (s *Server) table() []route {
 
 func (s *Server) routes() {
 	for _, r := range s.table() {
-		if r.needsDatabase && s.options.Database == nil {
+		if r.needsDatabase && !s.guard.hasDatabase() {
 			r.handler = func(*fiber.Ctx) error { return needsDatabase() }
 		}
 		handlers := []fiber.Handler{s.authorize(r), s.withPage(r.handler)}

@@ -23,28 +23,36 @@ func readsMany(ctx context.Context, q *dlq.ListQuery) bool {
 	return isScan(q) || !q.Group.IsZero() && a.within() != ""
 }
 
-// listWithin lists messages. If it reads many, it waits a short time until it may run.
-func (s *Server) listWithin(ctx context.Context, q dlq.ListQuery) (dlq.Page, error) {
-	if !readsMany(ctx, &q) {
-		return s.options.Store.List(ctx, q)
+// scanIf is scan for a list that reads many rows in some cases only.
+func scanIf[P any](ctx context.Context, s *Server, readsMany bool, list func() (P, error)) (P, error) {
+	if !readsMany {
+		return list()
 	}
-	return scan(ctx, s, func() (dlq.Page, error) { return s.options.Store.List(ctx, q) })
+	return scan(ctx, s, list)
 }
 
 // scan waits a short time until one more list that reads many rows may run.
 func scan[P any](ctx context.Context, s *Server, list func() (P, error)) (page P, err error) {
+	release, err := s.slot(ctx, s.scanLimit, "lists of the audit, of groups, with a search or a deep page are running; try again later, or use cursors")
+	if err != nil {
+		return page, err
+	}
+	defer release()
+	return list()
+}
+
+// slot waits a short time until one more request may run.
+func (s *Server) slot(ctx context.Context, limit concurrencyLimit, busy string) (release func(), err error) {
 	wait, cancel := context.WithTimeout(ctx, s.options.ScanWait)
 	defer cancel()
 	a := accessOf(ctx)
-	release, others := s.scanLimit.take(wait, &a.principal)
+	release, others := limit.take(wait, &a.principal)
 	switch {
 	case release != nil:
-		defer release()
-		return list()
+		return release, nil
 	case ctx.Err() != nil:
-		return page, ctx.Err()
+		return nil, ctx.Err()
 	default:
-		return page, unavailable(others+" lists of the audit, of groups, with a search or a deep page are running; "+
-			"try again later, or use cursors", errors.New("too many scans"))
+		return nil, unavailable(others+" "+busy, errors.New("too many requests of this kind"))
 	}
 }

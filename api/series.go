@@ -1,9 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
-	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -14,13 +14,7 @@ type seriesListView struct {
 	Step   dlq.Step     `json:"step"`
 	From   timestamp    `json:"from"`
 	To     timestamp    `json:"to"`
-	Series []seriesView `json:"series"`
-}
-
-type seriesView struct {
-	DLQTopic *string `json:"dlq_topic"`
-	Arrived  int64   `json:"arrived"`
-	Buckets  []int64 `json:"buckets"`
+	Series []dlq.Series `json:"series"`
 }
 
 func (s *Server) series(ctx context.Context, c *fiber.Ctx, q *query) error {
@@ -28,53 +22,27 @@ func (s *Server) series(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	now, err := s.options.Database.Now(ctx)
+	now, err := s.guard.Now(ctx)
 	if err != nil {
 		return err
 	}
 	if wanted.Fit(now); wanted.Buckets() == 0 {
 		name := "from"
-		if wanted := q.instant(name); wanted.IsZero() {
+		if wanted := instantOf(q, name); wanted.IsZero() {
 			name = "to"
 		}
 		q.reject(name, "leaves no bucket that is kept: use a time of the last day for minutes, or of the last 31 days for hours, with from before to")
 		return q.err()
 	}
-	read := func() ([]dlq.Series, error) { return s.options.Database.Series(ctx, wanted) }
-	var found []dlq.Series
-	if wanted.Topic == "" && wanted.Group.IsZero() { // reads the counts of all topics
-		found, err = scan(ctx, s, read)
-	} else {
-		found, err = read()
-	}
+	readsAll := wanted.Topic == "" && wanted.Group.IsZero() // the counts of all topics
+	found, err := scanIf(ctx, s, readsAll, func() ([]dlq.Series, error) { return s.guard.Series(ctx, wanted) })
 	if err != nil {
 		return err
 	}
-	view := seriesListView{wanted.Step, timestamp(wanted.From), timestamp(wanted.To), make([]seriesView, 0, len(found))}
-	for _, series := range found {
-		view.Series = append(view.Series, seriesView{series.Topic, series.Arrived, series.Buckets})
-	}
-	return reply(c, http.StatusOK, view)
+	return reply(c, http.StatusOK, seriesListView{wanted.Step, timestamp(wanted.From), timestamp(wanted.To), append([]dlq.Series{}, found...)})
 }
 
-// series reads the parameters of arrivals over time.
 func (q *query) series() dlq.SeriesQuery {
-	wanted := dlq.SeriesQuery{Step: dlq.StepHour, From: q.instant("from"), To: q.instant("to")}
-	if topic, given := q.one("topic"); given {
-		if wanted.Topic = topic; !dlq.IsTopicName(topic) {
-			q.reject("topic", badTopic)
-		}
-	}
-	if group, given := q.one("group"); given {
-		var err error
-		if wanted.Group, err = dlq.ParseID(group); err != nil || wanted.Group.IsZero() {
-			q.reject("group", "must be the UUID of a group")
-		}
-	}
-	if step, given := q.one("step"); given {
-		if wanted.Step = dlq.Step(step); !slices.Contains(dlq.Steps, wanted.Step) {
-			q.reject("step", "must be minute or hour")
-		}
-	}
-	return wanted
+	return dlq.SeriesQuery{Topic: topicOf(q), Group: idOf(q, "group", "group"),
+		Step: cmp.Or(wordOf(q, "step", dlq.Steps), dlq.StepHour), From: instantOf(q, "from"), To: instantOf(q, "to")}
 }

@@ -39,17 +39,11 @@ func (s *Server) singleRetries(ctx context.Context, c *fiber.Ctx, q *query) erro
 	if err := q.err(); err != nil {
 		return err
 	}
-	page, err := scan(ctx, s, func() (dlq.SingleRetryPage, error) { return s.options.Database.SingleRetries(ctx, wanted) })
+	page, err := scan(ctx, s, func() (dlq.SingleRetryPage, error) { return s.guard.SingleRetries(ctx, wanted) })
 	if err != nil {
 		return err
 	}
-	view := singleRetriesView{
-		Retries:    make([]singleRetryView, 0, len(page.Retries)),
-		Pagination: cursorPaginationView{PageSize: wanted.PageSize, HasNext: page.HasNext},
-	}
-	for i := range page.Retries {
-		view.Retries = append(view.Retries, s.viewSingleRetry(&page.Retries[i]))
-	}
+	view := singleRetriesView{views(page.Retries, s.viewSingleRetry), cursorPaginationView{PageSize: wanted.PageSize, HasNext: page.HasNext}}
 	if n := len(page.Retries); page.HasNext && n > 0 {
 		view.Pagination.NextCursor = new(encodeOperationCursor(retryCursorVersion, page.Retries[n-1].Cursor()))
 	}
@@ -59,8 +53,8 @@ func (s *Server) singleRetries(ctx context.Context, c *fiber.Ctx, q *query) erro
 func (s *Server) viewSingleRetry(r *dlq.SingleRetry) singleRetryView {
 	end := r.End()
 	return singleRetryView{
-		OperationID: r.ID, MessageID: r.TargetID, Topic: optionalText(r.Topic), Actor: r.Subject, Reason: optionalText(r.Reason),
-		TargetTopic: optionalText(r.TargetTopic()), State: end.State, Error: optionalText(end.Error),
+		OperationID: r.ID, MessageID: r.TargetID, Topic: optional(r.Topic), Actor: r.Subject, Reason: optional(r.Reason),
+		TargetTopic: optional(r.TargetTopic()), State: end.State, Error: optional(end.Error),
 		StartedAt: timestamp(r.At), EndedAt: optionalTime(&end.EndedAt), Joined: r.Joined,
 		Workflow: workflowView{WorkflowID: r.WorkflowID, RunID: r.Run, URL: s.workflowURL(r.WorkflowID, r.Run)},
 	}

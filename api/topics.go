@@ -33,25 +33,22 @@ type topicView struct {
 }
 
 func (s *Server) topics(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	summaries, err := s.options.Database.TopicsWithin(ctx, "")
+	summaries, err := s.guard.Topics(ctx)
 	if err != nil {
 		return err
 	}
-	view := topicsView{Topics: make([]topicView, 0, len(summaries))}
 	pending := int64(0)
 	for _, summary := range summaries {
 		pending += summary.Counts[dlq.StatusPending]
 	}
 	reached := func(n, limit int64) bool { return limit > 0 && n >= limit }
-	for _, summary := range summaries {
-		view.Topics = append(view.Topics, topicView{
-			DLQTopic: summary.DLQTopic, OriginalTopic: summary.OriginalTopic, Counts: countsOf(summary.Counts),
-			OldestPending: optionalTime(summary.OldestPending), NewestArrival: optionalTime(&summary.NewestArrival),
-			Lost: summary.Lost, LostAt: optionalTime(summary.LostAt),
-			IngestHeld: reached(pending, s.options.MaxPending) || reached(summary.Counts[dlq.StatusPending], s.options.MaxPendingPerTopic),
-		})
-	}
-	return reply(c, http.StatusOK, view)
+	return reply(c, http.StatusOK, topicsView{views(summaries, func(t *dlq.TopicSummary) topicView {
+		return topicView{
+			DLQTopic: t.DLQTopic, OriginalTopic: t.OriginalTopic, Counts: countsOf(t.Counts),
+			OldestPending: optionalTime(t.OldestPending), NewestArrival: optionalTime(&t.NewestArrival), Lost: t.Lost, LostAt: optionalTime(t.LostAt),
+			IngestHeld: reached(pending, s.options.MaxPending) || reached(t.Counts[dlq.StatusPending], s.options.MaxPendingPerTopic),
+		}
+	})})
 }
 
 // countsOf has every status, including those without messages.
@@ -73,31 +70,16 @@ type listedView struct {
 	DLQTopic   string  `json:"dlq_topic"`
 	ErrorClass *string `json:"error_class"`
 	GroupID    *dlq.ID `json:"group_id"`
-	verifiedFields
-	lifecycleFields
-}
-
-func (s *Server) viewListed(m *dlq.Message, verdict dlq.Verdict, isArchived bool) listedView {
-	return listedView{fieldsOf(m), m.DLQTopic, optionalText(m.ErrorClass), optionalID(m.GroupID), viewVerified(verdict), s.viewLifecycle(m, isArchived)}
+	stateFields
 }
 
 func (s *Server) viewMessages(ctx context.Context, messages []dlq.Message, areArchived bool) ([]listedView, error) {
-	listed := make([]*dlq.Message, len(messages))
-	for i := range messages {
-		listed[i] = &messages[i]
-	}
-	verdicts, err := s.verdicts(ctx, listed...)
-	if err != nil {
-		return nil, err
-	}
-	views := make([]listedView, len(listed))
-	for i, m := range listed {
-		views[i] = s.viewListed(m, verdicts[m.ID], areArchived)
-	}
-	return views, nil
+	verdicts, err := s.verdicts(ctx, views(messages, func(m *dlq.Message) *dlq.Message { return m }))
+	return views(messages, func(m *dlq.Message) listedView {
+		return listedView{fieldsOf(m), m.DLQTopic, optional(m.ErrorClass), optional(m.GroupID), s.viewState(m, verdicts[m.ID], areArchived)}
+	}), err
 }
 
-// viewSample shows the messages of a plan.
 func (s *Server) viewSample(c *fiber.Ctx, messages []dlq.Message, areArchived bool) ([]listedView, error) {
 	ctx, cancel := s.deadline(c)
 	defer cancel()
@@ -147,7 +129,7 @@ func (s *Server) listMessages(ctx context.Context, c *fiber.Ctx, q *query, scope
 	if err := checkGiven(s, q.values, "page", "page_size", "cursor", "status"); err != nil {
 		return err
 	}
-	page, err := s.listWithin(ctx, wanted)
+	page, err := scanIf(ctx, s, readsMany(ctx, &wanted), func() (dlq.Page, error) { return s.guard.List(ctx, wanted) })
 	if err != nil {
 		return err
 	}
@@ -162,23 +144,20 @@ func (s *Server) listMessages(ctx context.Context, c *fiber.Ctx, q *query, scope
 	}
 	var last *dlq.Keyset
 	if n := len(page.Messages); n > 0 {
-		end := page.Messages[n-1].Keyset()
-		last = &end
+		last = new(page.Messages[n-1].Keyset())
 	}
 	if page.Searched != nil {
 		last = page.Searched.Last
 		view.Pagination.Searched = viewSearched(page.Searched)
 	}
 	if page.HasNext && last != nil {
-		next := encodeCursor(*last, wanted.OldestFirst)
-		view.Pagination.NextCursor = &next
+		view.Pagination.NextCursor = new(encodeCursor(*last, wanted.OldestFirst))
 	}
 	return reply(c, http.StatusOK, view)
 }
 
 var listParameters = slices.Concat([]string{"page", "page_size", "cursor", "sort"}, filterParameters())
 
-// list reads the parameters of a list.
 func (q *query) list(scope dlq.Filter) dlq.ListQuery {
 	wanted := dlq.ListQuery{
 		Filter:   q.filterBody().filter(scope.Topic),
@@ -199,12 +178,6 @@ func (q *query) list(scope dlq.Filter) dlq.ListQuery {
 	case given && sort != "-created_at":
 		q.reject("sort", "must be created_at or -created_at")
 	}
-	if cursor, given := q.one("cursor"); given {
-		position, err := decodeCursor(cursor, wanted.OldestFirst)
-		if err != nil {
-			q.reject("cursor", "%s", err.Error())
-		}
-		wanted.After = &position
-	}
+	wanted.After = cursorOf(q, func(cursor string) (dlq.Keyset, error) { return decodeCursor(cursor, wanted.OldestFirst) })
 	return wanted
 }

@@ -6,30 +6,31 @@ import (
 	"dlqmanager/dlq"
 )
 
-// verifiedFields tell whether a consumer got past a delivered message; null unless it was
-// delivered.
-type verifiedFields struct {
-	Verified       *string `json:"verified"`
-	VerifiedReason *string `json:"verified_reason"`
+// facts are what is known of messages besides their rows.
+type facts struct {
+	operations map[string]dlq.ID // that asked for their retries, by the tokens of their owners
+	verdicts   map[dlq.ID]dlq.Verdict
 }
 
-func viewVerified(v dlq.Verdict) verifiedFields {
-	return verifiedFields{optionalText(string(v.Verified)), optionalText(string(v.Reason))}
+func (s *Server) factsOf(ctx context.Context, hops ...dlq.Hop) (known facts, err error) {
+	if known.operations, err = s.operationsOf(ctx, hops); err == nil {
+		known.verdicts, err = s.verdicts(ctx, views(hops, func(h *dlq.Hop) *dlq.Message { return &h.Message }))
+	}
+	return known, err
 }
 
 // verdicts verifies those messages that were delivered. Without a database it verifies none.
-func (s *Server) verdicts(ctx context.Context, messages ...*dlq.Message) (map[dlq.ID]dlq.Verdict, error) {
-	verdicts := map[dlq.ID]dlq.Verdict{}
+func (s *Server) verdicts(ctx context.Context, messages []*dlq.Message) (map[dlq.ID]dlq.Verdict, error) {
 	var delivered []dlq.ID
 	for _, m := range messages {
 		if m.Ended() == dlq.ResolutionDelivered {
 			delivered = append(delivered, m.ID)
 		}
 	}
-	if len(delivered) == 0 || s.options.Database == nil {
-		return verdicts, nil
+	if len(delivered) == 0 || !s.guard.hasDatabase() {
+		return map[dlq.ID]dlq.Verdict{}, nil
 	}
-	return s.options.Database.Verdicts(ctx, delivered)
+	return s.guard.Verdicts(ctx, delivered)
 }
 
 // verificationsView counts what a bulk retry has delivered.
@@ -39,18 +40,14 @@ type verificationsView struct {
 	Unknown  int64                        `json:"unknown"`
 	CameBack int64                        `json:"came_back"`
 	Reasons  map[dlq.VerifiedReason]int64 `json:"unknown_reasons"`
-	// Partial is set when only the newest messages were counted.
-	Partial bool `json:"partial"`
+	// IsPartial is set when only the newest messages were counted.
+	IsPartial bool `json:"partial"`
 }
 
 func (s *Server) verifyBulk(ctx context.Context, id dlq.ID) (*verificationsView, error) {
-	v, err := scan(ctx, s, func() (dlq.Verifications, error) { return s.options.Database.VerifyJob(ctx, id) })
-	if err != nil {
-		return nil, err
+	v, err := scan(ctx, s, func() (dlq.Verifications, error) { return s.guard.VerifyJob(ctx, id) })
+	if v.Reasons == nil {
+		v.Reasons = map[dlq.VerifiedReason]int64{}
 	}
-	view := &verificationsView{Yes: v.Yes, No: v.No, Unknown: v.Unknown, CameBack: v.CameBack, Reasons: v.Reasons, Partial: v.IsPartial}
-	if view.Reasons == nil {
-		view.Reasons = map[dlq.VerifiedReason]int64{}
-	}
-	return view, nil
+	return new(verificationsView(v)), err
 }

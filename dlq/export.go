@@ -36,10 +36,3 @@ func (p *ExportPage) Parts(most int64) iter.Seq[[]Chosen] {
 		}
 	}
 }
-
-// Exported is a message as an export reads it.
-type Exported struct {
-	Detail
-	// PreviousTopic is the dead-letter topic of PreviousID; empty if that message was deleted.
-	PreviousTopic string
-}

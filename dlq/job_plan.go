@@ -43,9 +43,9 @@ type PlanSummary struct {
 	Sample []ID `json:"sample,omitempty"`
 }
 
-// PlanGroup is a group and its number of messages in a plan. ID is zero for messages in no group.
+// PlanGroup is a group and its number of messages in a plan. ID is nil for messages in no group.
 type PlanGroup struct {
-	ID    ID     `json:"id,omitzero"`
+	ID    *ID    `json:"id"`
 	Title string `json:"title"`
 	Count int64  `json:"count"`
 }
@@ -54,9 +54,9 @@ type PlanGroup struct {
 func SummaryOf(p *JobPreview) PlanSummary {
 	s := PlanSummary{Skipped: p.Skipped, ByStatus: p.ByStatus, ByErrorClass: p.ByErrorClass, SkipReasons: p.SkipReasons, Groups: p.Groups}
 	for i := range p.ByGroup {
-		group := PlanGroup{ID: p.ByGroup[i].ID, Title: "in no group", Count: p.ByGroup[i].Count}
-		if !group.ID.IsZero() {
-			group.Title = GroupTitle(&p.ByGroup[i].Fingerprint)
+		group := PlanGroup{Title: "in no group", Count: p.ByGroup[i].Count}
+		if !p.ByGroup[i].ID.IsZero() {
+			group.ID, group.Title = &p.ByGroup[i].ID, GroupTitle(&p.ByGroup[i].Fingerprint)
 		}
 		s.ByGroup = append(s.ByGroup, group)
 	}

@@ -121,9 +121,11 @@ func (m *Message) WasMarkedWhileSent() bool {
 // Detail is all that is stored of a message.
 type Detail struct {
 	Message
-	Record  Record
-	Source  Source
-	Failure Failure
+	// PreviousTopic is the dead-letter topic of PreviousID; empty if that message was deleted.
+	PreviousTopic string
+	Record        Record
+	Source        Source
+	Failure       Failure
 	// Attempts are the retries that ended without delivery, or were delivered after they had lost
 	// their claim, oldest first.
 	Attempts []Attempt

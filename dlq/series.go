@@ -71,7 +71,7 @@ func (q *SeriesQuery) Buckets() int { return max(int(q.To.Sub(q.From)/q.Step.Dur
 type Series struct {
 	// Topic is the dead-letter topic, or the original topic of messages that have none. Nil stands for all
 	// topics that have no series of their own.
-	Topic   *string
-	Arrived int64 // in all buckets
-	Buckets []int64
+	Topic   *string `json:"dlq_topic"`
+	Arrived int64   `json:"arrived"` // in all buckets
+	Buckets []int64 `json:"buckets"`
 }

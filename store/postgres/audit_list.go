@@ -87,14 +87,13 @@ const (
 // auditedTopics returns the topics of the audit that match within. few reports that these are
 // all, and few enough to be read topic by topic.
 func (s *Store) auditedTopics(ctx context.Context, within string) (topics []string, few bool, err error) {
-	var known int
-	err = s.batch(ctx, "find topics of operations", func(batch *pgx.Batch) {
-		batch.Queue(byIndexSQL)
-		batch.Queue(auditedTopicsSQL, pgx.NamedArgs{"within": within, "most": maxAuditedTopics}).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&topics, &known)
-		})
-	})
-	return topics, known < maxAuditedTopics && len(topics) <= maxListedTopics, err
+	type audited struct {
+		Topics []string
+		Known  int
+	}
+	found, _, err := queryOne(ctx, s, "find topics of operations", pgx.RowToStructByPos[audited], auditedTopicsSQL,
+		pgx.NamedArgs{"within": within, "most": maxAuditedTopics}, byIndexSQL)
+	return found.Topics, found.Known < maxAuditedTopics && len(found.Topics) <= maxListedTopics, err
 }
 
 // Operations returns a page of the operations, the newest first.

@@ -71,14 +71,13 @@ WHERE ctid = ANY (ARRAY(
 // FoldCounts adds the changes since the last call to the sums, so that counts stay cheap to
 // read. Their values do not change. FoldCounts also deletes arrivals that are not kept any more.
 func (s *Store) FoldCounts(ctx context.Context) error {
-	for folded := int64(maxFolded); folded == maxFolded; {
-		err := s.batch(ctx, "fold counts", func(batch *pgx.Batch) {
-			batch.Queue(byIndexSQL) // a plan for few changes would be too slow for many
-			batch.Queue(foldCountsSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&folded) })
-		})
+	for isMore := true; isMore; {
+		// By index, since a plan for few changes would be too slow for many.
+		folded, _, err := queryOne(ctx, s, "fold counts", pgx.RowTo[int64], foldCountsSQL, pgx.NamedArgs{}, byIndexSQL)
 		if err != nil {
 			return err
 		}
+		isMore = folded == maxFolded
 	}
 	return s.batch(ctx, "delete old counts", func(batch *pgx.Batch) {
 		batch.Queue(byIndexSQL)
@@ -101,14 +100,10 @@ GROUP BY dlq_topic`
 // Pending returns the number of PENDING messages in each of these dead-letter topics, and
 // the number in all topics.
 func (s *Store) Pending(ctx context.Context, dlqTopics []string) (counts []int64, sum int64, err error) {
-	type pending struct {
-		Topic    string
-		Messages int64
-	}
-	found, err := queryAll(ctx, s, "count pending messages", pgx.RowToStructByPos[pending], pendingSQL, pgx.NamedArgs{})
+	found, err := queryAll(ctx, s, "count pending messages", pgx.RowToStructByPos[dlq.TopicCount], pendingSQL, pgx.NamedArgs{})
 	ofTopic := map[string]int64{}
 	for _, p := range found {
-		ofTopic[p.Topic] = p.Messages
+		ofTopic[p.DLQTopic] = p.Messages
 		sum += p.Messages
 	}
 	for _, topic := range dlqTopics {

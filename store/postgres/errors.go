@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -20,11 +21,8 @@ func wrap(operation string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var refusal *pgconn.PgError
-	if errors.As(err, &refusal) {
-		if known := errorsOfCodes[refusal.Code]; known != nil {
-			return fmt.Errorf("store: %s: %w: %w", operation, known, err)
-		}
+	if known := errorsOfCodes[codeOf(err)]; known != nil {
+		return fmt.Errorf("store: %s: %w: %w", operation, known, err)
 	}
 	if isUnavailable(err) {
 		return fmt.Errorf("store: %s: %w: %w", operation, dlq.ErrUnavailable, err)
@@ -36,16 +34,19 @@ var errorsOfCodes = map[string]error{
 	lockNotAvailable: dlq.ErrBlocked, statementTimeout: dlq.ErrSlow, diskFull: dlq.ErrFull, readOnly: dlq.ErrReadOnly,
 }
 
-// isBlocked reports whether a lock was not granted in time.
-func isBlocked(err error) bool {
-	var refusal *pgconn.PgError
-	return errors.As(err, &refusal) && refusal.Code == lockNotAvailable
+// codeOf is the SQLSTATE of an error of the server; empty for others.
+func codeOf(err error) string {
+	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return refusal.Code
+	}
+	return ""
 }
 
+func isBlocked(err error) bool { return codeOf(err) == lockNotAvailable }
+
 func isUnavailable(err error) bool {
-	var refusal *pgconn.PgError
-	if errors.As(err, &refusal) {
-		return isUnavailableCode(refusal.Code)
+	if code := codeOf(err); code != "" {
+		return isUnavailableCode(code)
 	}
 	var connect *pgconn.ConnectError
 	var network net.Error
@@ -90,9 +91,8 @@ func isUnavailableCode(code string) bool {
 // isDataError reports whether the server refused the data of a row, so that the batch would
 // pass without that row.
 func isDataError(err error) bool {
-	var refusal *pgconn.PgError
-	return errors.As(err, &refusal) &&
-		(strings.HasPrefix(refusal.Code, "22") || strings.HasPrefix(refusal.Code, "54"))
+	code := codeOf(err)
+	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "54")
 }
 
 // maxConflictTries is how often a statement runs that lost a deadlock. Two are nearly
@@ -104,14 +104,11 @@ const maxConflictTries = 5
 func retryOnConflict(do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
-		var refusal *pgconn.PgError
-		if try == maxConflictTries || !errors.As(err, &refusal) {
-			return err
-		}
-		switch refusal.Code {
-		case "40P01", "40001", "23505": // deadlock, serialization failure, unique violation
-		default:
+		if try == maxConflictTries || !slices.Contains(conflicts, codeOf(err)) {
 			return err
 		}
 	}
 }
+
+// conflicts are a deadlock, a serialization failure, and a unique violation.
+var conflicts = []string{"40P01", "40001", "23505"}

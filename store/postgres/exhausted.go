@@ -37,12 +37,8 @@ func (s *Store) ExhaustedTopics(ctx context.Context) ([]string, error) {
 	return column(counts, func(c *dlq.TopicCount) string { return c.DLQTopic }), err
 }
 
-func (s *Store) unpublished(ctx context.Context, most int) (counts []dlq.TopicCount, err error) {
-	err = s.batch(ctx, "count exhausted messages", func(batch *pgx.Batch) {
-		batch.Queue(byIndexSQL)
-		queueQuery(batch, &counts, pgx.RowToStructByPos[dlq.TopicCount], unpublishedSQL, pgx.NamedArgs{"most": most})
-	})
-	return counts, err
+func (s *Store) unpublished(ctx context.Context, most int) ([]dlq.TopicCount, error) {
+	return queryAll(ctx, s, "count exhausted messages", pgx.RowToStructByPos[dlq.TopicCount], unpublishedSQL, pgx.NamedArgs{"most": most}, byIndexSQL)
 }
 
 // putIntoOutbox is the CTE of a statement that puts the messages in its CTE m into the outbox which
@@ -159,7 +155,6 @@ func (s *Store) PublishExhausted(ctx context.Context, topic string, after dlq.Ex
 	return page, nil
 }
 
-// readExhausted takes the lock and reads the next messages.
 func readExhausted(ctx context.Context, tx pgx.Tx, topic string, after dlq.Exhausted) (page []dlq.Exhausted, err error) {
 	var locked bool
 	batch := &pgx.Batch{}
@@ -187,7 +182,6 @@ func scanExhausted(row pgx.CollectableRow) (e dlq.Exhausted, err error) {
 	return e, nil
 }
 
-// publishedArgs are the parameters of publishedSQL.
 func publishedArgs(topic string, page []dlq.Exhausted, published []bool) pgx.NamedArgs {
 	done := make([]dlq.Exhausted, 0, len(page))
 	for i := range page {

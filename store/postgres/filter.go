@@ -75,7 +75,6 @@ var filterConditions = map[string]condition{
 	"within":   {message: "m.dlq_topic ~ @within"},
 }
 
-// filterArgs are the parameters of a filter.
 func filterArgs(f *dlq.Filter) pgx.NamedArgs {
 	args := pgx.NamedArgs{"topic": f.Topic, "statuses": f.EffectiveStatuses(), "within": ""}
 	addFilterArgs(args, "", f)
@@ -193,7 +192,7 @@ func filtered(sql string, f *dlq.Filter) string {
 	return strings.ReplaceAll(sql, filterMark, "true"+conditions(f))
 }
 
-// archived makes a statement read archived messages instead of the others.
+// archived makes a statement read archived messages instead of the others, except for a table at the end of a line.
 func archived(sql string) string {
 	return strings.ReplaceAll(sql, "dlq.dlq_messages ", "dlq.dlq_messages_archive ")
 }
@@ -218,7 +217,6 @@ func isASCII(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
-// containing is a pattern for texts with this part.
 func containing(part string) string { return "%" + escapeLike(dlq.StorableText(part)) + "%" }
 
 // classPatterns are patterns for the class, and for classes whose last part it is.
@@ -231,5 +229,4 @@ func classPatterns(name string) []string {
 	return patterns
 }
 
-// escapeLike escapes the wildcards of LIKE.
 var escapeLike = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -48,19 +47,15 @@ const groupsLock = 7_305_011_990_417
 
 const knownGroupsSQL = `SELECT id FROM dlq.dlq_groups WHERE id = ANY (@ids::uuid[])`
 
-// assignGroups creates the groups of the rows and sets each row's group. This is a
+// assignGroups creates the groups of the rows, and gives rows whose topic is full another group. This is a
 // transaction of its own: a group without messages does no harm, and a long transaction would make
-// arrivals of the same group wait.
+// arrivals of the same group wait. The groups of most batches exist, so a batch calls it only after it has missed one.
 func (s *Store) assignGroups(ctx context.Context, rows []*arrivalRow) error {
 	unknown := map[dlq.ID]*arrivalRow{}
 	for _, row := range rows {
-		row.group = dlq.GroupID(&row.Fingerprint)
-		if !row.group.IsZero() && !s.groups.has(row.group) {
+		if !row.group.IsZero() {
 			unknown[row.group] = row
 		}
-	}
-	if len(unknown) == 0 {
-		return nil
 	}
 	known, err := s.createGroups(ctx, unknown, nil)
 	if err != nil {
@@ -80,9 +75,7 @@ func (s *Store) assignGroups(ctx context.Context, rows []*arrivalRow) error {
 		}
 		row.Fingerprint = dlq.Overflow(row.DLQTopic)
 		row.group = dlq.GroupID(&row.Fingerprint)
-		if !s.groups.has(row.group) {
-			overflow[row.group] = row
-		}
+		overflow[row.group] = row
 	}
 	if len(overflow) > 0 {
 		_, err = s.createGroups(ctx, overflow, nil)
@@ -126,50 +119,15 @@ func (s *Store) createGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow,
 	known = make(map[dlq.ID]bool, len(found))
 	for _, id := range found {
 		known[id] = true
-		s.groups.add(id)
 	}
 	return known, nil
 }
 
-// maxGroups is MaxGroups, or its default.
 func (s *Store) maxGroups() int {
 	if s.MaxGroups > 0 {
 		return s.MaxGroups
 	}
 	return dlq.MaxGroups
-}
-
-// maxKnownGroups bounds the memory of knownGroups: 16 bytes each, and the map.
-const maxKnownGroups = 50_000
-
-// knownGroups remembers groups that exist, so that most batches need not ask. Each batch looks
-// them up again while storing, since another process may have removed a group.
-type knownGroups struct {
-	mu  sync.Mutex
-	ids map[dlq.ID]struct{}
-}
-
-func (k *knownGroups) has(id dlq.ID) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	_, found := k.ids[id]
-	return found
-}
-
-// add forgets everything when there is no room.
-func (k *knownGroups) add(id dlq.ID) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.ids == nil || len(k.ids) >= maxKnownGroups {
-		k.ids = map[dlq.ID]struct{}{}
-	}
-	k.ids[id] = struct{}{}
-}
-
-func (k *knownGroups) forget() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.ids = nil
 }
 
 // fixesSQL reads the fixes of these groups. Most are not fixed.
@@ -200,7 +158,6 @@ SET state = 'open', state_at = now(), state_reason = @reason, regressed_by = r.m
 FROM regression r
 WHERE g.id = r.id`
 
-// groupsOf are the groups of the rows, each once.
 func groupsOf(rows []*arrivalRow) [][16]byte {
 	seen := map[dlq.ID]bool{}
 	var groups [][16]byte

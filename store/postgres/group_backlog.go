@@ -46,11 +46,8 @@ GROUP BY p.dlq_topic, p.state
 ORDER BY p.dlq_topic COLLATE "C", p.state COLLATE "C"`
 
 // GroupBacklogs counts the groups that have PENDING messages, by dead-letter topic and state.
-func (s *Store) GroupBacklogs(ctx context.Context) (backlogs []dlq.GroupBacklog, err error) {
-	err = s.batch(ctx, "count groups", func(batch *pgx.Batch) {
-		queueQuery(batch, &backlogs, scanGroupBacklog, groupBacklogsSQL, pgx.NamedArgs{"new_age": dlq.NewGroupAge, "causes": dlq.MaxBacklogCauses})
-	})
-	return backlogs, err
+func (s *Store) GroupBacklogs(ctx context.Context) ([]dlq.GroupBacklog, error) {
+	return queryAll(ctx, s, "count groups", scanGroupBacklog, groupBacklogsSQL, pgx.NamedArgs{"new_age": dlq.NewGroupAge, "causes": dlq.MaxBacklogCauses})
 }
 
 func scanGroupBacklog(row pgx.CollectableRow) (b dlq.GroupBacklog, err error) {

@@ -93,8 +93,7 @@ func (s *Store) FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, f
 	sql, changed := s.audited(asked, dlq.TargetGroup, fixGroupSQL, args)
 	var topics []string
 	err := s.batch(ctx, "mark group fixed", func(batch *pgx.Batch) {
-		batch.Queue(ingestTimeoutSQL)
-		batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+		queueIngestLock(batch)
 		queueQuery(batch, &topics, pgx.RowTo[string], sql, args)
 	})
 	if isBlocked(err) {

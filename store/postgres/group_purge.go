@@ -43,7 +43,6 @@ CROSS JOIN LATERAL (
 		+ (SELECT count(*) FROM dlq.dlq_groups o WHERE o.dlq_topic = w.dlq_topic AND o.rule <> 'overflow'), 0)
 ) AS spare`
 
-// removeGroupsSQL removes the groups that are still unused.
 const removeGroupsSQL = `
 WITH removed AS (
 	DELETE FROM dlq.dlq_groups g WHERE g.id = ANY (@unused::uuid[]) AND ` + unusedGroup + ` RETURNING g.id
@@ -60,8 +59,7 @@ SELECT count(*) FROM removed`
 // being removed: a batch of ingest that has chosen the group before finds the group gone, and creates the group
 // again.
 func queueRemoval(batch *pgx.Batch, unused [][16]byte, removed *int64) {
-	batch.Queue(ingestTimeoutSQL)
-	batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+	queueIngestLock(batch)
 	batch.Queue(removeGroupsSQL, pgx.NamedArgs{"unused": unused}).QueryRow(func(row pgx.Row) error { return row.Scan(removed) })
 }
 

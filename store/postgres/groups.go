@@ -171,7 +171,7 @@ func (s *Store) Groups(ctx context.Context, q dlq.GroupQuery) (page dlq.GroupPag
 			if !ranks(&q) {
 				batch.Queue(byIndexSQL)
 			}
-			queueQuery(batch, &found, scanGroupCursor, grouped(sql, &q), args)
+			queueQuery(batch, &found, pgx.RowToStructByName[dlq.GroupCursor], grouped(sql, &q), args)
 		})
 		if err != nil {
 			return err
@@ -190,16 +190,7 @@ func (s *Store) Groups(ctx context.Context, q dlq.GroupQuery) (page dlq.GroupPag
 // within are counted, unless within is empty; a group without such a message is not found.
 func (s *Store) Group(ctx context.Context, id dlq.ID, within string) (dlq.Group, error) {
 	sql := grouped(groupsSQL, &dlq.GroupQuery{Within: within})
-	g, found, err := queryOne(ctx, s, "read group", scanGroup, sql, pgx.NamedArgs{"ids": uuids([]dlq.ID{id}), "within": within})
-	if err == nil && !found {
-		err = dlq.GroupNotFound(id)
-	}
-	return g, err
-}
-
-func scanGroupCursor(row pgx.CollectableRow) (c dlq.GroupCursor, err error) {
-	err = row.Scan((*[16]byte)(&c.ID), &c.Rank)
-	return c, err
+	return queryExisting(ctx, s, "read group", dlq.GroupNotFound(id), scanGroup, sql, pgx.NamedArgs{"ids": uuids([]dlq.ID{id}), "within": within})
 }
 
 func scanGroup(row pgx.CollectableRow) (g dlq.Group, err error) {

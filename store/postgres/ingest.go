@@ -44,13 +44,12 @@ func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []d
 
 func (s *Store) storeBatch(ctx context.Context, in *ingest) (stored []dlq.ID, err error) {
 	for isTried := false; ; {
-		if err := s.assignGroups(ctx, in.rows); err != nil {
-			return nil, err
-		}
 		stored, err = s.ingest(ctx, in)
 		switch {
-		case errors.Is(err, errGroupRemoved): // by another process, since they were assigned
-			s.groups.forget()
+		case errors.Is(err, errNoGroup):
+			if err := s.assignGroups(ctx, in.rows); err != nil {
+				return nil, err
+			}
 		case isDataError(err) && !isTried:
 			isTried = true
 			if err := s.dropBadPayloads(ctx, in.rows); err != nil {
@@ -151,7 +150,7 @@ func newIngest(arrivals []dlq.Arrival, advances []dlq.Advance, outbox bool) *ing
 		}
 		seen[a.ID] = true
 		in.rows = append(in.rows, &arrivalRow{Arrival: a, headers: encodeHeaders(a.Record.Headers), keyHash: dlq.KeyHash(a.Record.Key, a.ID),
-			claimedCount: a.RetryCount})
+			group: dlq.GroupID(&a.Fingerprint), claimedCount: a.RetryCount})
 	}
 	return in
 }
@@ -239,8 +238,8 @@ func (in *ingest) markCameBack(rows pgx.Rows, byPrevious map[dlq.ID][]*arrivalRo
 	return err
 }
 
-// errGroupRemoved means that a group of the rows does not exist any more.
-var errGroupRemoved = errors.New("a group was removed")
+// errNoGroup means that a group of the rows does not exist, perhaps not any more.
+var errNoGroup = errors.New("a group does not exist")
 
 // unknown locks the positions and returns the rows whose body, and those whose body and
 // message, must be inserted.
@@ -284,7 +283,7 @@ func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*a
 		return nil, nil, dlq.ErrPositionMoved
 	}
 	if len(found) != len(groups) {
-		return nil, nil, errGroupRemoved
+		return nil, nil, errNoGroup
 	}
 	for _, row := range in.rows {
 		row.RetryCount = row.claimedCount
@@ -301,7 +300,6 @@ func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*a
 	return bodies, messages, nil
 }
 
-// collectFixes reads the rows of fixesSQL.
 func (in *ingest) collectFixes(rows pgx.Rows) error {
 	in.fixes = map[dlq.ID]dlq.GroupFix{}
 	_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
@@ -326,7 +324,6 @@ var (
 	}
 )
 
-// body has the values of bodyColumns.
 func (r *arrivalRow) body() []any {
 	fromKafka := !r.Source.IsZero()
 	return []any{
@@ -342,7 +339,6 @@ func (r *arrivalRow) body() []any {
 	}
 }
 
-// message has the values of messageColumns.
 func (r *arrivalRow) message() []any {
 	return []any{
 		uuid(r.ID), r.DLQTopic, r.Origin.Topic, r.ErrorMessage, r.ErrorClass, r.RetryCount, r.MaxRetries, []byte(r.Payload),

@@ -77,7 +77,6 @@ WITH job AS MATERIALIZED (
 	FOR UPDATE OF m /* or skip */
 `
 
-// countAct is the end of actSQL.
 const countAct = `), counted AS MATERIALIZED (
 	SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM deleted) AS changed,
 		(SELECT count(*) FROM read) < @limit AS is_last,
@@ -148,9 +147,8 @@ WHERE id = @id AND state = 'RUNNING'`
 // name hosts and users.
 func (s *Store) ExplainJob(ctx context.Context, id dlq.ID, cause error) error {
 	reason := dlq.ErrUnavailable.Error()
-	var refusal *pgconn.PgError
-	var connect *pgconn.ConnectError
-	if errors.As(cause, &refusal) && !errors.As(cause, &connect) {
+	_, isAnswer := errors.AsType[*pgconn.PgError](cause)
+	if _, isConnecting := errors.AsType[*pgconn.ConnectError](cause); isAnswer && !isConnecting {
 		reason = cause.Error()
 	}
 	return s.batch(ctx, "explain job", func(batch *pgx.Batch) {

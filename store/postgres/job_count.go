@@ -117,14 +117,12 @@ func (s *Store) CountJob(ctx context.Context, id dlq.ID) (dlq.Job, error) {
 	return s.Job(ctx, id)
 }
 
-// changeArgs are the parameters of the scope of a job that changes messages.
 func changeArgs(spec *dlq.JobSpec) pgx.NamedArgs {
 	args := filterArgs(&spec.Filter)
 	args["statuses"] = spec.ChangedStatuses()
 	return args
 }
 
-// bulkArgs are the parameters of the scope of a bulk retry.
 func (s *Store) bulkArgs(spec *dlq.JobSpec) pgx.NamedArgs {
 	args := filterArgs(&spec.Filter)
 	args["dead_letter_topics"] = s.topics.NoTargets()

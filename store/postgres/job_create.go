@@ -69,9 +69,14 @@ WITH job AS (
 INSERT INTO dlq.dlq_job_lanes (job_id, lane)
 SELECT job.id, n FROM job, generate_series(0, job.lanes - 1) AS n`
 
-// ingestTimeoutSQL limits how long the creation of a job waits for the ingest lock.
-// Transactions of the ingest that start meanwhile wait behind that call.
+// ingestTimeoutSQL limits the wait for the ingest lock. Transactions of the ingest that start meanwhile wait behind it.
 const ingestTimeoutSQL = `SELECT set_config('lock_timeout', '2s', true)`
+
+// queueIngestLock keeps the ingest from storing until the end of the transaction.
+func queueIngestLock(batch *pgx.Batch) {
+	batch.Queue(ingestTimeoutSQL)
+	batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+}
 
 // CreateJob inserts the row and the lanes of a job, in a few milliseconds at any size; CountJob counts the
 // messages. The scope is the scope of the plan, or is fixed by a snapshot. CreateJob uses the fields ID, WorkflowID,
@@ -142,14 +147,13 @@ func (s *Store) createJob(ctx context.Context, asked *dlq.Operation, j *dlq.Job)
 // snapshot freezes the scope of a job on a topic. The whole
 // transaction is sent in a batch, so the ingest lock is not held for a round trip.
 func (s *Store) snapshot(ctx context.Context, topic string) (scope dlq.Scope, err error) {
-	newest, err := s.newest(ctx, topic)
+	newest, _, err := queryOne(ctx, s, "find the newest message", pgx.RowTo[int64], newestSQL, pgx.NamedArgs{"topic": topic}, inOrderSQL)
 	if err != nil {
 		return scope, err
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`) // snapshotSQL must see all that was committed before the lock was granted
-	batch.Queue(ingestTimeoutSQL)
-	batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+	queueIngestLock(batch)
 	batch.Queue(snapshotSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&scope.UpperBound, instant{&scope.SnapshotAt}) })
 	batch.Queue(`COMMIT`)
 	err = s.pool.send(ctx, batch)
@@ -159,14 +163,6 @@ func (s *Store) snapshot(ctx context.Context, topic string) (scope dlq.Scope, er
 	}
 	scope.UpperBound = max(scope.UpperBound, newest)
 	return scope, err
-}
-
-func (s *Store) newest(ctx context.Context, topic string) (seq int64, err error) {
-	err = s.batch(ctx, "find the newest message", func(batch *pgx.Batch) {
-		batch.Queue(inOrderSQL)
-		batch.Queue(newestSQL, pgx.NamedArgs{"topic": topic}).QueryRow(func(row pgx.Row) error { return row.Scan(&seq) })
-	})
-	return seq, err
 }
 
 // insertJob inserts the job and the operation, or returns the id of a running job that conflicts. READ

@@ -29,24 +29,17 @@ WHERE id = @id`
 
 // CreatePlan stores a plan, which expires after ttl, and deletes some that expired more than a day ago.
 func (s *Store) CreatePlan(ctx context.Context, p dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error) {
-	err := s.batch(ctx, "create plan", func(batch *pgx.Batch) {
-		batch.Queue(byIndexSQL)
-		batch.Queue(deletePlansSQL)
-		args := pgx.NamedArgs{"id": uuid(p.ID), "spec": p.Spec.Storable(), "upper_bound": p.UpperBound,
-			"snapshot_at": timestamptz(p.SnapshotAt), "effect": p.Effect, "summary": p.Summary, "seconds": ttl.Seconds()}
-		batch.Queue(createPlanSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(instant{&p.ExpiresAt}) })
-	})
+	args := pgx.NamedArgs{"id": uuid(p.ID), "spec": p.Spec.Storable(), "upper_bound": p.UpperBound,
+		"snapshot_at": timestamptz(p.SnapshotAt), "effect": p.Effect, "summary": p.Summary, "seconds": ttl.Seconds()}
+	expires, _, err := queryOne(ctx, s, "create plan", pgx.RowTo[time.Time], createPlanSQL, args, byIndexSQL, deletePlansSQL)
+	p.ExpiresAt = expires.UTC()
 	return p, err
 }
 
 // Plan returns a plan, or dlq.ErrNotFound, also a day after it has expired. It returns dlq.ErrSpecUnreadable if the
 // specification cannot be read.
 func (s *Store) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
-	p, found, err := queryOne(ctx, s, "read plan", scanPlan, planSQL, pgx.NamedArgs{"id": uuid(id)})
-	if err == nil && !found {
-		err = dlq.ErrNotFound
-	}
-	return p, err
+	return queryExisting(ctx, s, "read plan", dlq.ErrNotFound, scanPlan, planSQL, pgx.NamedArgs{"id": uuid(id)})
 }
 
 func scanPlan(row pgx.CollectableRow) (p dlq.JobPlan, err error) {

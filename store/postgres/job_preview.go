@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"maps"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,7 +10,8 @@ import (
 )
 
 // previewSQL counts the scope in a pass, grouped by all columns that decide whether a
-// message is sent. So the patterns of dead-letter topics are matched once for each group.
+// message is sent. So the patterns of dead-letter topics are matched once for each group. A job that changes
+// messages changes those with a status of @changed, which is NULL for a bulk retry.
 // Of error classes, targets and groups only the most frequent are returned. Statuses and
 // reasons are few.
 const previewSQL = `
@@ -41,6 +41,8 @@ WITH message_group AS MATERIALIZED (
 	GROUP BY status, exhausted, suspicious, in_reach, error_class, dlq_topic, original_topic, group_id
 ), with_reason AS (
 	SELECT m.*, CASE
+		WHEN m.status = ANY (@changed::text[]) THEN ''
+		WHEN @changed::text[] IS NOT NULL THEN m.status
 		WHEN m.status = 'RESOLVED' THEN @resolved
 		WHEN m.status = 'DEAD' THEN @dead
 		WHEN m.status = 'RETRYING' THEN @retrying
@@ -120,24 +122,24 @@ func (s *Store) PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPrevie
 // the same snapshot.
 func (s *Store) PreviewScope(ctx context.Context, spec dlq.JobSpec, scope dlq.Scope) (preview dlq.JobPreview, err error) {
 	spec = spec.Storable()
-	bounds := pgx.NamedArgs{"upper_bound": scope.UpperBound, "snapshot_at": timestamptz(scope.SnapshotAt)}
+	args := s.bulkArgs(&spec)
+	args["upper_bound"], args["snapshot_at"] = scope.UpperBound, timestamptz(scope.SnapshotAt)
+	args["resolved"], args["dead"], args["retrying"] = dlq.SkipResolved, dlq.SkipDead, dlq.SkipRetrying
+	args["exhausted"], args["no_origin"], args["suspicious"], args["foreign"] = dlq.SkipExhausted, dlq.SkipNoOrigin, dlq.SkipSuspicious, dlq.SkipForeign
+	args["rows"], args["changed"] = dlq.PreviewRows, nil
+	sql := filtered(previewSQL, &spec.Filter)
 	if spec.Kind == dlq.KindRetry {
-		preview, err = s.previewRetry(ctx, &spec, bounds)
+		preview, err = s.preview(ctx, sql, args, true, filtered(sampleSQL, &spec.Filter), args)
 	} else {
-		preview, err = s.previewChanges(ctx, &spec, bounds)
+		sample := dlq.ListQuery{Filter: spec.Filter, PageSize: dlq.PreviewSample, OldestFirst: true}
+		sample.Statuses = spec.ChangedStatuses()
+		sampleArgs := listArgs(&sample)
+		sampleArgs["limit"], sampleArgs["statuses"], args["changed"] = dlq.PreviewSample, sample.Statuses, sample.Statuses
+		preview, err = s.preview(ctx, sql, args, !sample.IsLookup(), listed(listSQL, &sample), sampleArgs)
+		preview.SkipReasons, preview.ByErrorClass, preview.ByTarget = nil, nil, nil // ByStatus has the reasons, and nothing is sent
 	}
 	preview.Scope = scope
 	return preview, err
-}
-
-// previewRetry is PreviewScope for a bulk retry.
-func (s *Store) previewRetry(ctx context.Context, spec *dlq.JobSpec, bounds pgx.NamedArgs) (dlq.JobPreview, error) {
-	args := s.bulkArgs(spec)
-	maps.Copy(args, bounds)
-	args["resolved"], args["dead"], args["retrying"] = dlq.SkipResolved, dlq.SkipDead, dlq.SkipRetrying
-	args["exhausted"], args["no_origin"], args["suspicious"], args["foreign"] = dlq.SkipExhausted, dlq.SkipNoOrigin, dlq.SkipSuspicious, dlq.SkipForeign
-	args["rows"] = dlq.PreviewRows
-	return s.preview(ctx, filtered(previewSQL, &spec.Filter), args, true, filtered(sampleSQL, &spec.Filter), args)
 }
 
 // preview runs the statements of a preview in the same snapshot. The sample is read in its order, except by

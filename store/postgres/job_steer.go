@@ -36,7 +36,6 @@ func (s *Store) change(ctx context.Context, asked *dlq.Operation, operation, sql
 	return s.Job(ctx, id)
 }
 
-// setState changes the state of a job that is in any of the given states.
 func (s *Store) setState(ctx context.Context, asked *dlq.Operation, operation string, id dlq.ID, state dlq.JobState, reason string,
 	from ...dlq.JobState) (dlq.Job, error) {
 	return s.change(ctx, asked, operation, setStateSQL, id, pgx.NamedArgs{"state": state, "reason": dlq.StorableText(reason), "from": from})
@@ -94,13 +93,8 @@ func (s *Store) releasePages(ctx context.Context, id dlq.ID) error {
 	}
 }
 
-// claimedLanes are the lanes that have a claimed page.
-func (s *Store) claimedLanes(ctx context.Context, id dlq.ID) (lanes []int, err error) {
-	err = s.batch(ctx, "find claimed pages", func(batch *pgx.Batch) {
-		batch.Queue(lanePlanSQL)
-		queueQuery(batch, &lanes, pgx.RowTo[int], claimedLanesSQL, pgx.NamedArgs{"job": uuid(id)})
-	})
-	return lanes, err
+func (s *Store) claimedLanes(ctx context.Context, id dlq.ID) ([]int, error) {
+	return queryAll(ctx, s, "find claimed pages", pgx.RowTo[int], claimedLanesSQL, pgx.NamedArgs{"job": uuid(id)}, lanePlanSQL)
 }
 
 const clearPageSQL = `

@@ -165,7 +165,6 @@ func pageOf[T any](entries []T, size int, id func(*T) dlq.ID) (page []T, hasNext
 
 func messageID(m *dlq.Message) dlq.ID { return m.ID }
 
-// pageSizeOf is how many messages the page holds.
 func pageSizeOf(q *dlq.ListQuery) int { return max(q.PageSize, 1) }
 
 // List returns one page of a topic's messages, sorted by their Keyset.
@@ -277,8 +276,5 @@ func (s *Store) inSnapshot(ctx context.Context, operation string, do func(snapsh
 			})
 		})
 	})
-	if err != nil {
-		return wrap(operation, err)
-	}
-	return nil
+	return wrap(operation, err)
 }

@@ -98,15 +98,15 @@ SELECT ARRAY(SELECT topic::text FROM known WHERE topic ~ @within UNION SELECT @t
 // granted returns the dead-letter topics of a list of somebody who may see some topics only, and
 // whether the list is cheaper by these topics than by its topic.
 func (s *Store) granted(ctx context.Context, q *dlq.ListQuery) (topics []string, isCheaper bool, err error) {
+	type granted struct {
+		Topics    []string
+		IsCheaper bool
+	}
 	sql := grantedSQL
 	if q.Archived {
 		sql = grantedArchiveSQL
 	}
-	err = s.batch(ctx, "find granted topics", func(batch *pgx.Batch) {
-		batch.Queue(byIndexSQL)
-		batch.Queue(sql, pgx.NamedArgs{"topic": q.Topic, "within": q.Within}).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&topics, &isCheaper)
-		})
-	})
-	return topics, isCheaper, err
+	found, _, err := queryOne(ctx, s, "find granted topics", pgx.RowToStructByPos[granted], sql,
+		pgx.NamedArgs{"topic": q.Topic, "within": q.Within}, byIndexSQL)
+	return found.Topics, found.IsCheaper, err
 }

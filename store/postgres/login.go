@@ -29,14 +29,6 @@ const (
 // anything of such a call.
 type pool struct{ *pgxpool.Pool }
 
-func (p pool) Query(ctx context.Context, sql string, args ...any) (rows pgx.Rows, err error) {
-	err = untilLoggedIn(ctx, func() error {
-		rows, err = p.Pool.Query(ctx, sql, args...) //nolint:sqlclosecheck // the caller closes them
-		return err
-	})
-	return rows, err
-}
-
 func (p pool) Begin(ctx context.Context) (pgx.Tx, error) { return p.BeginTx(ctx, pgx.TxOptions{}) }
 
 func (p pool) BeginTx(ctx context.Context, options pgx.TxOptions) (tx pgx.Tx, err error) {
@@ -76,10 +68,8 @@ func untilLoggedIn(ctx context.Context, do func() error) error {
 // isRefusedLogin reports whether the server refused the credentials of a new connection, or
 // the pool's BeforeConnect could not read them, reported as dlq.ErrUnavailable.
 func isRefusedLogin(err error) bool {
-	var connect *pgconn.ConnectError
-	var refusal *pgconn.PgError
-	if errors.As(err, &connect) && errors.As(err, &refusal) {
-		return strings.HasPrefix(refusal.Code, invalidAuthorization)
+	if _, isConnecting := errors.AsType[*pgconn.ConnectError](err); isConnecting && codeOf(err) != "" {
+		return strings.HasPrefix(codeOf(err), invalidAuthorization)
 	}
 	return errors.Is(err, dlq.ErrUnavailable)
 }

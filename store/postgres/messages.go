@@ -42,11 +42,7 @@ func scanListed(row pgx.CollectableRow) (m dlq.Message, err error) {
 
 // Message returns the state of a message without a large payload, or dlq.ErrNotFound.
 func (s *Store) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
-	m, found, err := queryOne(ctx, s, "read message", scanMessage, messageSQL, pgx.NamedArgs{"id": uuid(id)})
-	if err == nil && !found {
-		err = dlq.MessageNotFound(id)
-	}
-	return m, err
+	return queryExisting(ctx, s, "read message", dlq.MessageNotFound(id), scanMessage, messageSQL, pgx.NamedArgs{"id": uuid(id)})
 }
 
 const deleteSQL = `

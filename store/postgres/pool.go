@@ -2,12 +2,10 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -88,9 +86,7 @@ func setSession(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
 	defer cancel()
 	for _, sql := range []string{idleTimeoutSQL, lockTimeoutSQL, userTimeoutSQL, keepaliveSQL, isolationSQL} {
-		_, err := conn.Exec(ctx, sql)
-		var refusal *pgconn.PgError
-		if err != nil && !errors.As(err, &refusal) {
+		if _, err := conn.Exec(ctx, sql); err != nil && codeOf(err) == "" {
 			return err
 		}
 	}

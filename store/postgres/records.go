@@ -49,24 +49,6 @@ func (s *Store) Positions(ctx context.Context, partitions []dlq.Partition) (posi
 	return positions, err
 }
 
-// detailSQL reads a message with its body. A row that another program inserted with the
-// documented columns only has no body. Its payload is returned as the value.
-const detailSQL = `
-SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries, m.payload,
-	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id,
-	b.topic_id, b.partition, b.record_offset,
-	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp,
-	b.origin_partition, b.origin_offset, COALESCE(b.origin_family, ''), COALESCE(b.stack_trace, ''),
-	b.origin_timestamp, COALESCE(b.consumer_group, ''), COALESCE(b.cause_class, ''), COALESCE(b.origin_attempts, 0),
-	COALESCE(b.trace_id, ''), COALESCE(b.correlation_id, ''), COALESCE(b.suspicion, ''),
-	COALESCE(b.schema_id, 0), COALESCE(b.schema_format, ''), COALESCE(b.schema_subject, ''), COALESCE(b.schema_version, 0),
-	COALESCE(b.schema_message_type, ''), COALESCE(b.decode_error, ''),
-	(SELECT original_id FROM dlq.dlq_edits WHERE copy_id = m.id), (SELECT copy_id FROM dlq.dlq_edits WHERE original_id = m.id)
-FROM dlq.dlq_messages m
-LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
-WHERE m.id = @id`
-
 // weightSQL reads only sizes. The sizes of stored values need no reading of the values, except for JSON.
 const weightSQL = `
 SELECT m.dlq_topic, COALESCE(octet_length(b.key)::bigint + octet_length(b.value), octet_length(b.key), octet_length(b.value), p.size),
@@ -83,51 +65,75 @@ func (s *Store) Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weig
 	if isArchived {
 		sql = archived(sql)
 	}
-	w, found, err := queryOne(ctx, s, "weigh message", pgx.RowToStructByPos[dlq.Weight], sql, pgx.NamedArgs{"id": uuid(id)})
-	if err == nil && !found {
-		err = dlq.MessageNotFound(id)
-	}
-	return w, err
+	return queryExisting(ctx, s, "weigh message", dlq.MessageNotFound(id), pgx.RowToStructByPos[dlq.Weight], sql, pgx.NamedArgs{"id": uuid(id)})
 }
 
+// detailsSQL reads messages with their bodies. A row that another program inserted with the documented columns only has no
+// body, and its payload is the value. The payload follows from the value, unless a schema has decoded it or another program
+// has written the row; so an export does without. A message of the archive may come from one that is not archived; see archived.
+const detailsSQL = `
+SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries,
+	CASE WHEN @all_payloads::bool OR b.value IS NULL OR b.schema_id IS NOT NULL THEN m.payload END,
+	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
+	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id,
+	b.topic_id, b.partition, b.record_offset,
+	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp,
+	b.origin_partition, b.origin_offset, COALESCE(b.origin_family, ''), COALESCE(b.stack_trace, ''),
+	b.origin_timestamp, COALESCE(b.consumer_group, ''), COALESCE(b.cause_class, ''), COALESCE(b.origin_attempts, 0),
+	COALESCE(b.trace_id, ''), COALESCE(b.correlation_id, ''), COALESCE(b.suspicion, ''),
+	COALESCE(b.schema_id, 0), COALESCE(b.schema_format, ''), COALESCE(b.schema_subject, ''), COALESCE(b.schema_version, 0),
+	COALESCE(b.schema_message_type, ''), COALESCE(b.decode_error, ''),
+	(SELECT original_id FROM dlq.dlq_edits WHERE copy_id = m.id), (SELECT copy_id FROM dlq.dlq_edits WHERE original_id = m.id),
+	COALESCE((SELECT dlq_topic FROM dlq.dlq_messages
+			WHERE id = m.previous_id),
+		(SELECT dlq_topic FROM dlq.dlq_messages_archive WHERE id = m.previous_id), '')
+FROM unnest(@ids::uuid[]) WITH ORDINALITY AS chosen (id, place)
+CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_messages WHERE id = chosen.id LIMIT 1) AS m
+LEFT JOIN LATERAL (SELECT * FROM dlq.dlq_message_bodies WHERE message_id = m.id LIMIT 1) AS b ON true
+ORDER BY chosen.place`
+
 const attemptsSQL = `
-SELECT number, workflow_id, owner_token, started_at, ended_at, result, category, error, target_partition, target_offset
+SELECT message_id, number, workflow_id, owner_token, started_at, ended_at, result, category, error, target_partition, target_offset
 FROM dlq.dlq_retry_attempts
-WHERE message_id = @id
+WHERE message_id = ANY (@ids::uuid[])
 ORDER BY id`
 
 // Detail returns all that is stored of a message, or dlq.ErrNotFound.
 func (s *Store) Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
-	return s.detail(ctx, id, detailSQL)
+	return s.detail(ctx, id, detailsSQL)
 }
 
 // ArchivedDetail is Detail for an archived message.
 func (s *Store) ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
-	return s.detail(ctx, id, archived(detailSQL))
+	return s.detail(ctx, id, archived(detailsSQL))
 }
 
 func (s *Store) detail(ctx context.Context, id dlq.ID, sql string) (dlq.Detail, error) {
-	var details []dlq.Detail
-	var attempts []dlq.Attempt
-	args := pgx.NamedArgs{"id": uuid(id)}
-	err := s.batch(ctx, "read message", func(batch *pgx.Batch) {
-		queueQuery(batch, &details, scanDetail, sql, args)
-		queueQuery(batch, &attempts, scanAttempt, attemptsSQL, args)
-	})
-	if err == nil && len(details) == 0 {
+	found, err := s.details(ctx, "read message", sql, []dlq.ID{id}, true)
+	if err == nil && len(found) == 0 {
 		err = dlq.MessageNotFound(id)
 	}
 	if err != nil {
 		return dlq.Detail{}, err
 	}
-	details[0].Attempts = attempts
-	return details[0], nil
+	return found[0], nil
 }
 
-func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) { return scanDetailWith(row) }
+// Export returns all that is stored of messages, in the order of their ids. Messages that do not exist any more are absent.
+func (s *Store) Export(ctx context.Context, ids []dlq.ID) ([]dlq.Detail, error) {
+	return s.details(ctx, "export messages", detailsSQL, ids, false)
+}
 
-// scanDetailWith scans a row that has more columns after the columns of detailSQL.
-func scanDetailWith(row pgx.CollectableRow, more ...any) (dlq.Detail, error) {
+func (s *Store) details(ctx context.Context, operation, sql string, ids []dlq.ID, allPayloads bool) (found []dlq.Detail, err error) {
+	args := pgx.NamedArgs{"ids": uuids(ids), "all_payloads": allPayloads}
+	err = s.batch(ctx, operation, func(batch *pgx.Batch) {
+		queueQuery(batch, &found, scanDetail, sql, args)
+		batch.Queue(attemptsSQL, args).Query(func(rows pgx.Rows) error { return addAttempts(rows, found) })
+	})
+	return found, err
+}
+
+func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) {
 	var d dlq.Detail
 	var headers []byte
 	f := &d.Failure
@@ -137,9 +143,8 @@ func scanDetailWith(row pgx.CollectableRow, more ...any) (dlq.Detail, error) {
 		instant{&f.Origin.Timestamp}, &f.Origin.ConsumerGroup, &f.CauseClass, &f.Attempts,
 		&f.TraceID, &f.CorrelationID, &f.Suspicion,
 		&d.Schema.ID, &d.Schema.Format, &d.Schema.Subject, &d.Schema.Version, &d.Schema.MessageType, &d.DecodeError,
-		idOrZero{&d.Edits.From}, idOrZero{&d.Edits.By})
-	err := row.Scan(append(targets, more...)...)
-	if err != nil {
+		idOrZero{&d.Edits.From}, idOrZero{&d.Edits.By}, &d.PreviousTopic)
+	if err := row.Scan(targets...); err != nil {
 		return dlq.Detail{}, err
 	}
 	f.Origin.Topic, f.ErrorMessage, f.ErrorClass = d.OriginalTopic, d.ErrorMessage, d.ErrorClass
@@ -147,17 +152,29 @@ func scanDetailWith(row pgx.CollectableRow, more ...any) (dlq.Detail, error) {
 	return d, nil
 }
 
+func addAttempts(rows pgx.Rows, found []dlq.Detail) error {
+	byID := make(map[dlq.ID]*dlq.Detail, len(found))
+	for i := range found {
+		byID[found[i].ID] = &found[i]
+	}
+	for rows.Next() {
+		var id dlq.ID
+		var a dlq.Attempt
+		if err := rows.Scan(append([]any{(*[16]byte)(&id)}, attemptTargets(&a)...)...); err != nil {
+			return err
+		}
+		if d := byID[id]; d != nil { // unless it was deleted in between
+			d.Attempts = append(d.Attempts, a)
+		}
+	}
+	return rows.Err()
+}
+
 // sourceTargets are the scan targets of the columns of a source, which are NULL together.
 func sourceTargets(s *dlq.Source) []any {
 	return []any{idOrZero{(*dlq.ID)(&s.TopicID)}, numberOrZero[int32]{&s.Partition}, numberOrZero[int64]{&s.Offset}}
 }
 
-func scanAttempt(row pgx.CollectableRow) (a dlq.Attempt, err error) {
-	err = row.Scan(attemptTargets(&a)...)
-	return a, err
-}
-
-// attemptTargets are the scan targets of a row of attemptsSQL.
 func attemptTargets(a *dlq.Attempt) []any {
 	return []any{&a.Number, &a.Owner.WorkflowID, &a.Owner.Token, instant{&a.StartedAt}, instant{&a.EndedAt},
 		(*string)(&a.Result), (*string)(&a.Category), &a.Error, &a.TargetPartition, &a.TargetOffset}

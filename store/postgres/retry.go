@@ -121,7 +121,6 @@ func ownedArgs(id dlq.ID, owner dlq.Owner) pgx.NamedArgs {
 	return pgx.NamedArgs{"id": uuid(id), "workflow_id": owner.WorkflowID, "token": owner.Token}
 }
 
-// claimError returns why the owner does not have the message.
 func (s *Store) claimError(ctx context.Context, id dlq.ID, owner dlq.Owner) error {
 	m, err := s.Message(ctx, id)
 	if err != nil {

@@ -53,12 +53,8 @@ func (s *Store) Series(ctx context.Context, q dlq.SeriesQuery) (series []dlq.Ser
 		At      time.Time
 		Arrived int64
 	}
-	var found []bucket
-	err = s.batch(ctx, "read arrivals", func(batch *pgx.Batch) {
-		batch.Queue(byIndexSQL)
-		queueQuery(batch, &found, pgx.RowToStructByPos[bucket], ofTopic(seriesSQL, &q), pgx.NamedArgs{"topic": q.Topic, "group": uuid(q.Group),
-			"within": q.Within, "step": q.Step, "from": q.From, "to": q.To, "limit": dlq.MaxSeries})
-	})
+	found, err := queryAll(ctx, s, "read arrivals", pgx.RowToStructByPos[bucket], ofTopic(seriesSQL, &q), pgx.NamedArgs{"topic": q.Topic,
+		"group": uuid(q.Group), "within": q.Within, "step": q.Step, "from": q.From, "to": q.To, "limit": dlq.MaxSeries}, byIndexSQL)
 	for _, b := range found {
 		if b.Place > len(series) {
 			series = append(series, dlq.Series{Topic: b.Topic, Buckets: make([]int64, q.Buckets())})
@@ -70,7 +66,6 @@ func (s *Store) Series(ctx context.Context, q dlq.SeriesQuery) (series []dlq.Ser
 	return series, err
 }
 
-// ofTopic puts the condition of a query into seriesSQL.
 func ofTopic(sql string, q *dlq.SeriesQuery) string {
 	switch {
 	case q.Topic == "":

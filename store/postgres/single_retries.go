@@ -60,15 +60,8 @@ func (s *Store) SingleRetries(ctx context.Context, q dlq.OperationQuery) (dlq.Si
 	if err != nil || len(operations.Operations) == 0 {
 		return dlq.SingleRetryPage{}, err
 	}
-	ids := make([]dlq.ID, len(operations.Operations))
-	for i := range operations.Operations {
-		ids[i] = operations.Operations[i].ID
-	}
-	var rows []dlq.SingleRetry
-	err = s.batch(ctx, "read single retries", func(batch *pgx.Batch) {
-		batch.Queue(byIndexSQL)
-		queueQuery(batch, &rows, scanSingleRetry, singleRetriesSQL, pgx.NamedArgs{"operations": uuids(ids)})
-	})
+	ids := column(operations.Operations, func(o *dlq.Operation) dlq.ID { return o.ID })
+	rows, err := queryAll(ctx, s, "read single retries", scanSingleRetry, singleRetriesSQL, pgx.NamedArgs{"operations": uuids(ids)}, byIndexSQL)
 	if err != nil {
 		return dlq.SingleRetryPage{}, err
 	}

@@ -124,7 +124,7 @@ func TestEveryStatement(t *testing.T) {
 	classArgs := listArgs(class)
 	classArgs["groups"] = [][16]byte{id}
 	newest, ranked := &dlq.GroupQuery{}, &dlq.GroupQuery{Sort: dlq.GroupsByPending}
-	group := pgx.NamedArgs{"id": uuid(id), "ids": [][16]byte{id}, "groups": [][16]byte{id}, "messages": [][16]byte{id}, "reason": "",
+	group := pgx.NamedArgs{"id": uuid(id), "ids": [][16]byte{id}, "groups": [][16]byte{id}, "messages": [][16]byte{id}, "reason": "", "all_payloads": true,
 		"within": "", "topic": "", "state": "", "sort": "pending", "limit": 51, "after_rank": nil, "after_id": nil, "operation": nil,
 		"owner": nil, "ticket": nil, "note": nil, "until": nil, "count": nil, "rate": nil, "at": time.Now(),
 		"topics": []string{"t"}, "partitions": []int32{0}, "end_offsets": []int64{1}}
@@ -221,13 +221,11 @@ func TestEveryStatement(t *testing.T) {
 	}
 	listOfKey := and(messages + " idx_dlq_message_bodies_key | " + messages + " idx_dlq_message_bodies_key idx_dlq_messages_original_topic")
 	cases := map[string][]explained{
-		"messageSQL":        {{args: message, uses: messages}},
-		"weightSQL":         {{args: message, uses: bodies + " " + messages + " dlq_retry_attempts_pkey"}},
-		"detailSQL":         {{args: message, uses: "dlq_edits_pkey " + bodies + " " + messages + " uq_dlq_edits_copy"}},
-		"attemptsSQL":       {{args: message, uses: attempts}},
-		"exportSQL":         {{args: group, uses: "dlq_edits_pkey " + bodies + " dlq_messages_archive_pkey " + messages + " uq_dlq_edits_copy"}},
-		"exportSizesSQL":    {{args: group, uses: bodies + " " + messages + " " + attempts}},
-		"exportAttemptsSQL": {{args: group, uses: attempts}},
+		"messageSQL":     {{args: message, uses: messages}},
+		"weightSQL":      {{args: message, uses: bodies + " " + messages + " dlq_retry_attempts_pkey"}},
+		"attemptsSQL":    {{args: group, uses: attempts}},
+		"detailsSQL":     {{args: group, uses: "dlq_edits_pkey " + bodies + " dlq_messages_archive_pkey " + messages + " uq_dlq_edits_copy"}},
+		"exportSizesSQL": {{args: group, uses: bodies + " " + messages + " " + attempts}},
 		"chainSQL": {{args: message, after: byIndexSQL, uses: "dlq_edits_pkey " + bodies + " dlq_messages_archive_pkey " + messages + " " + attempts +
 			" idx_dlq_messages_archive_previous idx_dlq_messages_previous uq_dlq_edits_copy"}},
 		"deleteSQL":   {{args: message, uses: outbox + " " + bodies + " " + messages + " " + attempts}},
@@ -367,9 +365,8 @@ func TestEveryStatement(t *testing.T) {
 			after: byIndexSQL, uses: outbox + " " + bodies + " dlq_messages_archive_pkey " + messages}},
 		"publishedSQL": {{args: publishedArgs("orders.dlq", []dlq.Exhausted{{ID: id, Seq: 2, EndedAt: time.Now()}}, []bool{true}), after: byIndexSQL, uses: outbox}},
 
-		"changeableSQL":     {{args: actionJob, after: byIndexSQL, uses: and(jobs + " " + byTopic)}},
-		"previewChangesSQL": {{args: scope, uses: and(" | idx_dlq_messages_dlq_topic | " + groups + " | " + groups + " idx_dlq_messages_dlq_topic | " + groups + " " + byTopic)}},
-		"explainJobSQL":     {{args: actionJob, uses: jobs}},
+		"changeableSQL": {{args: actionJob, after: byIndexSQL, uses: and(jobs + " " + byTopic)}},
+		"explainJobSQL": {{args: actionJob, uses: jobs}},
 		"actSQL": {
 			with(acts(dlq.KindDead, dlq.Filter{}), and(act+" "+byTopic)),
 			with(acts(dlq.KindDelete, dlq.Filter{ErrorContains: "oom"}), and(act+" "+byTopic)),

@@ -44,7 +44,6 @@ type Store struct {
 	Targets *dlq.Targets
 	// VerifyGroups are the configured consumer groups. Set it before the first use.
 	VerifyGroups *dlq.VerifyGroups
-	groups       knownGroups
 	// suspendedAfter is the constant of the same name, except in tests.
 	suspendedAfter time.Duration
 }
@@ -120,31 +119,39 @@ func queueQuery[T any](batch *pgx.Batch, found *[]T, scan pgx.RowToFunc[T], sql 
 	})
 }
 
-// queryAll returns the rows of a statement.
-func queryAll[T any](ctx context.Context, s *Store, operation string, scan pgx.RowToFunc[T], sql string, args pgx.NamedArgs) (found []T, err error) {
-	ctx, cancel := withCallTimeout(ctx, sql)
-	defer cancel()
-	err = retryOnConflict(func() error {
-		rows, err := s.pool.Query(ctx, sql, args)
-		if err != nil {
-			return err
+// queryAll returns the rows of a statement that runs after others, such as settings of the planner.
+func queryAll[T any](ctx context.Context, s *Store, operation string, scan pgx.RowToFunc[T], sql string, args pgx.NamedArgs,
+	before ...string) (found []T, err error) {
+	err = s.batch(ctx, operation, func(batch *pgx.Batch) {
+		for _, first := range before {
+			batch.Queue(first)
 		}
-		found, err = pgx.CollectRows(rows, scan)
-		return err
+		queueQuery(batch, &found, scan, sql, args)
 	})
 	if err != nil {
-		return nil, wrap(operation, err)
+		return nil, err
 	}
 	return found, nil
 }
 
 // queryOne returns the first row of a statement; found is false when there is none.
-func queryOne[T any](ctx context.Context, s *Store, operation string, scan pgx.RowToFunc[T], sql string, args pgx.NamedArgs) (row T, found bool, err error) {
-	rows, err := queryAll(ctx, s, operation, scan, sql, args)
+func queryOne[T any](ctx context.Context, s *Store, operation string, scan pgx.RowToFunc[T], sql string, args pgx.NamedArgs,
+	before ...string) (row T, found bool, err error) {
+	rows, err := queryAll(ctx, s, operation, scan, sql, args, before...)
 	if err != nil || len(rows) == 0 {
 		return row, false, err
 	}
 	return rows[0], true, nil
+}
+
+// queryExisting returns the first row of a statement, or the error missing when there is none.
+func queryExisting[T any](ctx context.Context, s *Store, operation string, missing error, scan pgx.RowToFunc[T], sql string,
+	args pgx.NamedArgs) (T, error) {
+	row, found, err := queryOne(ctx, s, operation, scan, sql, args)
+	if err == nil && !found {
+		err = missing
+	}
+	return row, err
 }
 
 // uuid converts an ID to the type that pgx encodes as UUID.

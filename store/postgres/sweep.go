@@ -104,11 +104,7 @@ SELECT count(*) FROM m`
 func (s *Store) Release(ctx context.Context, owner dlq.Owner, reason string) (released int64, err error) {
 	args := pgx.NamedArgs{"workflow_id": owner.WorkflowID, "token": owner.Token, "error": dlq.StorableText(reason), "outbox": s.Outbox}
 	for {
-		var n int64
-		err := s.batch(ctx, "release messages", func(batch *pgx.Batch) {
-			batch.Queue(byIndexSQL)
-			batch.Queue(releaseSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(&n) })
-		})
+		n, _, err := queryOne(ctx, s, "release messages", pgx.RowTo[int64], releaseSQL, args, byIndexSQL)
 		released += n
 		if err != nil || n == 0 {
 			return released, err

@@ -80,12 +80,8 @@ func (s *Store) Topics(ctx context.Context) ([]dlq.TopicSummary, error) {
 }
 
 // TopicsWithin summarises the dead-letter topics that match an expression; empty for all.
-func (s *Store) TopicsWithin(ctx context.Context, within string) (topics []dlq.TopicSummary, err error) {
-	err = s.batch(ctx, "list topics", func(batch *pgx.Batch) {
-		batch.Queue(inOrderSQL)
-		queueQuery(batch, &topics, scanTopic, topicsSQL, pgx.NamedArgs{"within": within})
-	})
-	return topics, err
+func (s *Store) TopicsWithin(ctx context.Context, within string) ([]dlq.TopicSummary, error) {
+	return queryAll(ctx, s, "list topics", scanTopic, topicsSQL, pgx.NamedArgs{"within": within}, inOrderSQL)
 }
 
 func scanTopic(row pgx.CollectableRow) (dlq.TopicSummary, error) {

@@ -57,12 +57,10 @@ const verdictOf = `(
 	LEFT JOIN dlq.dlq_watermarks w ON w.consumer_group = g.name AND w.target_id = m.target_id AND w.partition = m.target_partition
 )`
 
-// verdictMark is replaced by verdictOf.
 const verdictMark = `''::text /* verdict */`
 
 func withVerdict(sql string) string { return strings.ReplaceAll(sql, verdictMark, verdictOf) }
 
-// verifyArgs are the parameters of verdictOf.
 func verifyArgs(groups *dlq.VerifyGroups, args pgx.NamedArgs) pgx.NamedArgs {
 	args["verify_expressions"], args["verify_groups"] = []string{}, []string{}
 	if groups != nil {
@@ -90,22 +88,14 @@ func (s *Store) Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verd
 		return verdicts, nil
 	}
 	type row struct {
-		id      dlq.ID
-		verdict dlq.Verdict
+		ID              [16]byte
+		Verdict, Target string
 	}
-	var rows []row
-	err := s.batch(ctx, "verify messages", func(batch *pgx.Batch) {
-		batch.Queue(byIndexSQL)
-		queueQuery(batch, &rows, func(r pgx.CollectableRow) (found row, err error) {
-			var verdict string
-			err = r.Scan((*[16]byte)(&found.id), &verdict, &found.verdict.Target)
-			found.verdict = verdictFrom(verdict, found.verdict.Target)
-			return found, err
-		}, withVerdict(verdictsSQL), verifyArgs(s.VerifyGroups, pgx.NamedArgs{"ids": uuids(ids)}))
-	})
+	rows, err := queryAll(ctx, s, "verify messages", pgx.RowToStructByPos[row], withVerdict(verdictsSQL),
+		verifyArgs(s.VerifyGroups, pgx.NamedArgs{"ids": uuids(ids)}), byIndexSQL)
 	for _, r := range rows {
-		if r.verdict.Verified != "" {
-			verdicts[r.id] = r.verdict
+		if r.Verdict != "" {
+			verdicts[r.ID] = verdictFrom(r.Verdict, r.Target)
 		}
 	}
 	return verdicts, err
@@ -139,22 +129,18 @@ GROUP BY v.verdict`
 
 // VerifyJob counts up to dlq.VerificationLimit messages that a bulk retry has delivered.
 func (s *Store) VerifyJob(ctx context.Context, id dlq.ID) (counts dlq.Verifications, err error) {
-	err = s.batch(ctx, "verify bulk retry", func(batch *pgx.Batch) {
-		counts = dlq.Verifications{}
-		batch.Queue(byIndexSQL)
-		args := verifyArgs(s.VerifyGroups, pgx.NamedArgs{"id": uuid(id), "limit": dlq.VerificationLimit})
-		batch.Queue(withVerdict(verifyBulkSQL), args).Query(func(rows pgx.Rows) error {
-			var verdict string
-			var messages, all int64
-			_, err := pgx.ForEachRow(rows, []any{&verdict, &messages}, func() error {
-				counts.Add(verdictFrom(verdict, ""), messages)
-				all += messages
-				return nil
-			})
-			counts.IsPartial = all >= dlq.VerificationLimit
-			return err
-		})
-	})
+	type row struct {
+		Verdict  string
+		Messages int64
+	}
+	rows, err := queryAll(ctx, s, "verify bulk retry", pgx.RowToStructByPos[row], withVerdict(verifyBulkSQL),
+		verifyArgs(s.VerifyGroups, pgx.NamedArgs{"id": uuid(id), "limit": dlq.VerificationLimit}), byIndexSQL)
+	all := int64(0)
+	for _, r := range rows {
+		counts.Add(verdictFrom(r.Verdict, ""), r.Messages)
+		all += r.Messages
+	}
+	counts.IsPartial = all >= dlq.VerificationLimit
 	return counts, err
 }
 
