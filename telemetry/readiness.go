@@ -86,14 +86,9 @@ func (r *Readiness) answer(ctx context.Context, name string) error {
 }
 
 func (r *Readiness) record(name string, err error) {
-	before := r.results[name]
+	before := withoutNotice(r.results[name])
 	r.results[name] = err
-	if isNoticeOnly(err) {
-		err = nil
-	}
-	if isNoticeOnly(before) {
-		before = nil
-	}
+	err = withoutNotice(err)
 	if err != nil && before == nil {
 		r.logger.Warn("dependency is unavailable", zap.String("dependency", name), zap.Error(err))
 	}
@@ -102,10 +97,12 @@ func (r *Readiness) record(name string, err error) {
 	}
 }
 
-// isNoticeOnly reports whether an error has a notice about an available dependency.
-func isNoticeOnly(err error) bool {
-	notice, isNotice := errors.AsType[*dlq.NoticeError](err)
-	return isNotice && !notice.Unavailable
+// withoutNotice is nil for a notice about an available dependency.
+func withoutNotice(err error) error {
+	if notice, isNotice := errors.AsType[*dlq.NoticeError](err); isNotice && !notice.Unavailable {
+		return nil
+	}
+	return err
 }
 
 // start runs a check in a goroutine. A panic would end the process, so it is recovered and

@@ -121,6 +121,14 @@ func reasonFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("reason", "", "why, for the audit")
 }
 
+// valueOf is the zero value for nil.
+func valueOf[T any](given *T) (value T) {
+	if given != nil {
+		value = *given
+	}
+	return value
+}
+
 // given is nil for an empty text.
 func given(text string) *string {
 	if text == "" {

@@ -160,10 +160,7 @@ func readPage(body []byte, list string) (records []json.RawMessage, next string,
 			return nil, "", fmt.Errorf("the pagination of the answer: %w", err)
 		}
 	}
-	if place.NextCursor != nil {
-		next = *place.NextCursor
-	}
-	return records, next, nil
+	return records, valueOf(place.NextCursor), nil
 }
 
 // document writes JSON as it came, or the results of --jq.

@@ -185,11 +185,7 @@ func showPlan(to io.Writer, plan client.RetryPlan) error {
 		if i == 0 {
 			fmt.Fprint(&text, "\nby cause\n")
 		}
-		id := ""
-		if counted.ID != nil {
-			id = *counted.ID
-		}
-		fmt.Fprintf(&text, "  %10s  %-36s  %s\n", thousands(counted.Count), id, oneLine(counted.Title))
+		fmt.Fprintf(&text, "  %10s  %-36s  %s\n", thousands(counted.Count), valueOf(counted.ID), oneLine(counted.Title))
 	}
 	if plan.MoreGroups > 0 {
 		fmt.Fprintf(&text, "  and %s more causes\n", thousands(plan.MoreGroups))

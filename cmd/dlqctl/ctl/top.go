@@ -201,11 +201,7 @@ func (t *top) lines(width int) []string {
 	lines = append(lines, "", fmt.Sprintf("%10s  %9s  %-5s  %s", "PENDING", "LAST HOUR", "STATE", "GROUP"))
 	for i := range t.groups {
 		g := &t.groups[i]
-		var lastHour int64
-		if g.LastHour != nil {
-			lastHour = *g.LastHour
-		}
-		lines = append(lines, fmt.Sprintf("%10s  %9s  %-5s  %s  %s", thousands(g.Counts.PENDING), thousands(lastHour), g.State, g.ID, g.Title))
+		lines = append(lines, fmt.Sprintf("%10s  %9s  %-5s  %s  %s", thousands(g.Counts.PENDING), thousands(valueOf(g.LastHour)), g.State, g.ID, g.Title))
 	}
 	return lines
 }
