@@ -55,6 +55,8 @@ type options struct {
 	lanes                         int
 	// command and commit are how and on which code the report was made.
 	command, commit string
+	// beside is how many messages of another topic are in the tables of rows 1, 3, 4, 5 and 15. They have no payloads.
+	beside int
 	// bare omits payloads and bodies in the large table, for rows that do not read
 	// them.
 	bare bool
@@ -116,6 +118,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 	flags.IntVar(&o.messages, "messages", 200_000, "messages of a bulk retry")
 	flags.IntVar(&o.few, "few", 20_000, "messages of a short bulk retry")
 	flags.IntVar(&o.stored, "stored", 2_000_000, "messages in a large table")
+	flags.IntVar(&o.beside, "beside", 0, "messages of another topic in the tables of rows 1, 3, 4, 5 and 15")
 	flags.BoolVar(&o.bare, "bare", false, "a large table without payloads and bodies, for rows 9 and 14")
 	flags.IntVar(&o.single, "single", 400, "messages that get a workflow each")
 	flags.IntVar(&o.lanes, "lanes", 4, "lanes of a bulk retry, and connections of the ingest")

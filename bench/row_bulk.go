@@ -23,7 +23,7 @@ type bulkRun struct {
 // measureBulk compares a bulk retry with simpler programs.
 func (b *bench) measureBulk(ctx context.Context) error {
 	bulk, single := seedTopic{name: bulkTopic, pending: b.messages}, seedTopic{name: singleTopic, pending: b.single}
-	if err := b.template(ctx, "bulk", bulk, single); err != nil {
+	if err := b.template(ctx, "bulk", b.withOthers(bulk, single)...); err != nil {
 		return err
 	}
 	if b.wants(15) {
@@ -153,8 +153,16 @@ func (b *bench) bulkSingle(ctx context.Context, r *bulkRun, db *database, k *bro
 	return nil
 }
 
+// sizeOfBulk names the size of the bulk retry, and how many others the table has.
+func (b *bench) sizeOfBulk() string {
+	if b.beside > 0 {
+		return fmt.Sprintf("%s (beside %s others)", count(float64(b.messages)), count(float64(b.beside)))
+	}
+	return count(float64(b.messages))
+}
+
 func (b *bench) reportBulk(r *bulkRun) {
-	size := count(float64(b.messages))
+	size := b.sizeOfBulk()
 	ours := r.ours.show(perSecond)
 	if b.wants(1) {
 		b.add(row{number: 1, label: "bulk retry vs a plain loop",

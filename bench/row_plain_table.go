@@ -113,7 +113,7 @@ func (b *bench) bulkPlainTable(ctx context.Context, r *bulkRun, db *database, k 
 
 func (b *bench) reportPlainTable(r *bulkRun) {
 	loop := &r.plainTable
-	title := "bulk retry of " + count(float64(b.messages)) + " messages"
+	title := "bulk retry of " + b.sizeOfBulk() + " messages"
 	b.add(row{number: 15, label: "bulk retry vs a plain loop over the documented table",
 		title: title + "; baseline: a plain loop over the documented table, without Temporal and without our code except the publisher",
 		ours:  r.ours.show(perSecond), base: loop.rate.show(perSecond), judged: r.ours.over(loop.rate), goal: goal{atLeast: 1},

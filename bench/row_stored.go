@@ -21,7 +21,7 @@ func (b *bench) largeTable(ctx context.Context) (*database, error) {
 		return b.large, nil
 	}
 	var err error
-	b.large, err = b.create(ctx, largeTemplate, b.topicsWith(b.stored)...)
+	b.large, err = b.create(ctx, largeTemplate, b.withOthers(b.topicsWith(b.stored)...)...)
 	return b.large, err
 }
 
@@ -32,6 +32,14 @@ func (b *bench) topicsWith(stored int) []seedTopic {
 		{name: storedTopic, pending: stored, dead: stored / 20, bare: b.bare, groups: manyGroups},
 		{name: fewTopic, pending: b.few},
 	}
+}
+
+// withOthers adds the messages of -beside.
+func (b *bench) withOthers(topics ...seedTopic) []seedTopic {
+	if b.beside == 0 {
+		return topics
+	}
+	return append(topics, seedTopic{name: "others", pending: b.beside, bare: true, groups: manyGroups})
 }
 
 // closeLargeTable makes the large table a template, which can only be copied.
