@@ -358,7 +358,7 @@ func (q *laneQueue) lane(now time.Time) *dlq.LaneQueue {
 
 // mayClaimUnlocked reports whether the candidates can be claimed without locking them, and looking around, before: they
 // follow the cursor, no message of the lane waits, no other job runs, and no transaction had locked a candidate when it was
-// listed. The claim itself tells whether one has meanwhile: see checkClaims.
+// listed. The claim itself tells whether one has meanwhile: see write.
 func (t *step) mayClaimUnlocked() bool {
 	return !t.mustLock && t.queueOf == nil && t.row.waiting == 0 && !t.job.hasOthers
 }
