@@ -91,7 +91,7 @@ type source interface {
 func wordOf[W ~string](from source, name string, known []W) W {
 	value, given := from.one(name)
 	if given && !slices.Contains(known, W(value)) {
-		from.reject(name, "must be one of %s", listed(known))
+		from.reject(name, "must be %s", listed(known))
 	}
 	return W(value)
 }

@@ -74,3 +74,17 @@ func TestARampWaitsForVerificationOfFewMessages(t *testing.T) {
 		require.Equal(t, status, got.status, got.body)
 	}
 }
+
+func TestAWordThatIsNotKnownIsAnsweredWithTheKnownOnes(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	for body, want := range map[string]string{
+		`{"kind":"retry","topic":"orders.dlq.v1","ramp":{"steps":[1],"confirm":"hope"}}`: "must be verified",
+		`{"kind":"retry","topic":"orders.dlq.v1","order":"size"}`:                        "must be key or none",
+		`{"kind":"send","topic":"orders.dlq.v1"}`:                                        "must be retry, revive, dead, delete or restore",
+	} {
+		got := w.json(http.MethodPost, "/api/v1/plans", body)
+		requireError(t, got, http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
+		require.Contains(t, got.body, `"message":"`+want+`"`)
+	}
+}
