@@ -116,7 +116,7 @@ func New(options Options) (*Console, error) {
 // ServeHTTP serves a page. The path of the request has no Base.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "" { // of Base itself
-		http.Redirect(w, r, c.options.Base+"/", http.StatusPermanentRedirect) //nolint:gosec // the base is configured
+		http.Redirect(w, r, c.options.Base+"/", http.StatusPermanentRedirect)
 		return
 	}
 	if clean := path.Clean(r.URL.Path); clean != r.URL.Path && clean+"/" != r.URL.Path {

@@ -160,7 +160,7 @@ func (p *relying) revoke(ctx context.Context, m *metadata, refresh string) error
 			form.Set("client_secret", c.ClientSecret)
 		}
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.Revocation, strings.NewReader(form.Encode())) //nolint:gosec // of the provider
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.Revocation, strings.NewReader(form.Encode()))
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (p *relying) revoke(ctx context.Context, m *metadata, refresh string) error
 	if c.Endpoint.AuthStyle == oauth2.AuthStyleInHeader {
 		request.SetBasicAuth(url.QueryEscape(c.ClientID), url.QueryEscape(c.ClientSecret))
 	}
-	response, err := m.client.Do(request) //nolint:gosec // the address is the provider's, checked by discover
+	response, err := m.client.Do(request)
 	if err != nil {
 		return err
 	}

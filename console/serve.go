@@ -117,7 +117,7 @@ func (c *Console) reply(v *visit, a *answer) {
 	if a.template == "" {
 		v.writer.WriteHeader(a.status)
 		if a.content != nil {
-			_, _ = v.writer.Write(a.content) //nolint:gosec // its handler names a type that browsers store and do not run
+			_, _ = v.writer.Write(a.content)
 		}
 		return
 	}
@@ -144,7 +144,7 @@ func (c *Console) reply(v *visit, a *answer) {
 		}
 	}
 	v.writer.WriteHeader(a.status)
-	_, _ = v.writer.Write(content) //nolint:gosec // html/template has escaped it; an error means that the browser is gone
+	_, _ = v.writer.Write(content)
 }
 
 // errNoRegion is for whoever asks for a part that the page does not have. The log needs no line about it.
