@@ -68,6 +68,17 @@ func filtersOf(query url.Values) filters {
 	return all
 }
 
+// unknownIn returns the parameters of an address that are neither filters nor the page's own. The API refuses them, so that a
+// misspelt filter does not select everything.
+func unknownIn(query url.Values, own ...string) (unknown filters) {
+	for name := range query {
+		if !isFilter(name) && !slices.Contains(own, name) {
+			unknown = append(unknown, filter{name, query.Get(name)})
+		}
+	}
+	return unknown
+}
+
 // query returns the filters as parameters.
 func (f filters) query() url.Values {
 	query := url.Values{}

@@ -86,7 +86,7 @@ func (v *visit) topic() (*answer, error) {
 	}
 	if v.wants("messages") {
 		calls = append(calls, func(ctx context.Context) (err error) {
-			messages, err = v.messagesOf(ctx, topic, selected)
+			messages, err = v.messagesOf(ctx, topic, slices.Concat(selected, unknownIn(query, "sort", "cursor", "span")))
 			if invalid, ok := errors.AsType[*client.APIError](err); ok && invalid.Status == http.StatusBadRequest {
 				refused, err = v.explain(err), nil
 			}

@@ -54,7 +54,7 @@ func TestTheAPIGetsTheFiltersAsTheyAre(t *testing.T) {
 	asked := make(chan url.Values, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		if r.URL.Path == "/api/v1/dlq/orders.dlq" {
+		if r.URL.Path == "/api/v1/dlq/orders.dlq" || r.URL.Path == "/api/v1/archive/messages" {
 			asked <- r.URL.Query()
 		}
 		_, _ = w.Write([]byte(`{"messages": []}`))
@@ -71,6 +71,11 @@ func TestTheAPIGetsTheFiltersAsTheyAre(t *testing.T) {
 	query.Set("sort", "created_at")
 	query.Set("page_size", "50")
 	require.Equal(t, query, <-asked)
+
+	b.get("/topics/orders.dlq?clas=X")
+	require.Equal(t, "X", (<-asked).Get("clas"), "the API refuses a parameter that is no filter")
+	b.get("/archive?topic=orders.dlq&clas=X")
+	require.Equal(t, "X", (<-asked).Get("clas"), "also for the archive")
 }
 
 func TestAFilterIsAChipThatCanBeRemoved(t *testing.T) {
