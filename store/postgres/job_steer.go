@@ -12,8 +12,8 @@ import (
 )
 
 // lockJobSQL locks the row of a job. Every transaction locks the job's row before the
-// rows of its lanes. Claims lock messages last and skip locked messages; finalizing locks
-// messages first, with waits for them. NO KEY allows the foreign keys of the
+// rows of its lanes. Claims lock messages last, and wait only for those that were locked after they were listed.
+// Finalizing locks messages first, with waits for them. NO KEY allows the foreign keys of the
 // queues that a claim of another lane inserts.
 const lockJobSQL = `SELECT FROM dlq.dlq_jobs WHERE id = @id FOR NO KEY UPDATE`
 

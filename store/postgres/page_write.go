@@ -95,9 +95,9 @@ func (t *step) queueClaims(batch *pgx.Batch) {
 		var id dlq.ID
 		var count int
 		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &count}, func() error {
-			t.claimed++
-			if e := byID[id]; e != nil {
+			if e := byID[id]; e != nil { // another message may have taken the place of a listed one
 				e.RetryCount = count
+				t.claimed++
 			}
 			return nil
 		})
