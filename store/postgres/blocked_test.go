@@ -88,7 +88,13 @@ func TestALockOfAnotherTransactionBlocksAPageButNotTheJob(t *testing.T) {
 			}
 			if name == "index" { // after an error the driver prepares the statement again, without a timeout
 				calls = calls[:1]
-				calls = append(calls, func(ctx context.Context) error { _, _, err := p.NextPage(ctx, lane, nil, true); return err })
+				calls = append(calls, func(ctx context.Context) error {
+					claim, _, err := p.NextPage(ctx, lane, nil, true)
+					if err == nil && claim.Stopped { // a claim begins again after a short wait, and sees that the job was stopped
+						err = dlq.ErrBlocked
+					}
+					return err
+				})
 			}
 			for i, call := range calls {
 				var group sync.WaitGroup

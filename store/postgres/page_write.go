@@ -72,6 +72,9 @@ func (t *step) write(ctx context.Context) error {
 			batch.Queue(`COMMIT`)
 		}
 	})
+	if mayBeOvertaken && isBlocked(err) {
+		err = errOvertaken
+	}
 	if err == nil && mayBeOvertaken {
 		if t.claimed < len(t.plan.Claim) || len(t.listing.Earlier) > 0 {
 			err = errOvertaken
@@ -90,6 +93,9 @@ func (t *step) queueClaims(batch *pgx.Batch) {
 	t.page = append(t.page, column(t.plan.Claim, func(m *dlq.Candidate) [16]byte { return m.ID })...)
 	page, byID := envelopesOf(t.plan.Claim)
 	t.result.claim.Page = page
+	if !t.mustLock {
+		batch.Queue(shortWaitSQL)
+	}
 	args["places"] = column(t.plan.Claim, func(m *dlq.Candidate) pgtype.TID { return t.places[m.ID] })
 	batch.Queue(claimListedSQL, args).Query(func(rows pgx.Rows) error {
 		var id dlq.ID

@@ -29,6 +29,9 @@ const (
 	set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true),
 	set_config('enable_sort', 'off', true), set_config('jit', 'off', true), set_config('lock_timeout', '1s', true)`
 
+	// shortWaitSQL is for a claim without locks: whoever has locked a message may wait for the lane.
+	shortWaitSQL = `SELECT set_config('lock_timeout', '100ms', true)`
+
 	// batchPlanSQL does the same for the batches of a bulk change, and allows sorts: a batch
 	// sorts the messages that it locks.
 	batchPlanSQL = `SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
