@@ -29,6 +29,14 @@ const (
 // anything of such a call.
 type pool struct{ *pgxpool.Pool }
 
+func (p pool) Query(ctx context.Context, sql string, args ...any) (rows pgx.Rows, err error) {
+	err = untilLoggedIn(ctx, func() error {
+		rows, err = p.Pool.Query(ctx, sql, args...) //nolint:sqlclosecheck // the caller closes them
+		return err
+	})
+	return rows, err
+}
+
 func (p pool) Begin(ctx context.Context) (pgx.Tx, error) { return p.BeginTx(ctx, pgx.TxOptions{}) }
 
 func (p pool) BeginTx(ctx context.Context, options pgx.TxOptions) (tx pgx.Tx, err error) {

@@ -119,15 +119,27 @@ func queueQuery[T any](batch *pgx.Batch, found *[]T, scan pgx.RowToFunc[T], sql 
 	})
 }
 
-// queryAll returns the rows of a statement that runs after others, such as settings of the planner.
+// queryAll returns the rows of a statement, which may run after others, such as settings of the planner.
 func queryAll[T any](ctx context.Context, s *Store, operation string, scan pgx.RowToFunc[T], sql string, args pgx.NamedArgs,
 	before ...string) (found []T, err error) {
-	err = s.batch(ctx, operation, func(batch *pgx.Batch) {
-		for _, first := range before {
-			batch.Queue(first)
-		}
-		queueQuery(batch, &found, scan, sql, args)
-	})
+	if len(before) == 0 { // a single span in a trace
+		ctx, cancel := withCallTimeout(ctx, sql)
+		defer cancel()
+		err = wrap(operation, retryOnConflict(func() error {
+			rows, err := s.pool.Query(ctx, sql, args)
+			if err == nil {
+				found, err = pgx.CollectRows(rows, scan)
+			}
+			return err
+		}))
+	} else {
+		err = s.batch(ctx, operation, func(batch *pgx.Batch) {
+			for _, first := range before {
+				batch.Queue(first)
+			}
+			queueQuery(batch, &found, scan, sql, args)
+		})
+	}
 	if err != nil {
 		return nil, err
 	}
