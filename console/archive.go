@@ -61,7 +61,9 @@ func (v *visit) archive() (*answer, error) {
 			}
 		}
 		return nil // suggestions only
-	}, func(ctx context.Context) error { return v.findArchived(ctx, slices.Concat(selected, unknownIn(asked, "topic", "sort", "cursor")), &d) })
+	}, func(ctx context.Context) error {
+		return v.findArchived(ctx, slices.Concat(selected, unknownIn(asked, "topic", "sort", "cursor")), &d)
+	})
 	if err != nil {
 		return nil, err
 	}
