@@ -35,10 +35,7 @@ func TestAProviderThatCallsItselfAnotherEndsNoSessionAndBeginsNone(t *testing.T)
 func TestTwentyTabsThatRenewAtOnceUseARefreshTokenOnce(t *testing.T) {
 	t.Parallel()
 	p, on, release := newIDP(t), &atomic.Bool{}, make(chan struct{})
-	p.instead(on, func(w http.ResponseWriter, r *http.Request) {
-		<-release
-		p.serve(w, r)
-	})
+	p.late(on, release)
 	s := p.site()
 	u := s.person()
 	u.get(begin)

@@ -72,6 +72,14 @@ func (p *idp) instead(isOn *atomic.Bool, tokens http.HandlerFunc) {
 	})
 }
 
+// late lets the answers to requests for tokens wait for release as long as isOn is set.
+func (p *idp) late(isOn *atomic.Bool, release <-chan struct{}) {
+	p.instead(isOn, func(w http.ResponseWriter, r *http.Request) {
+		<-release
+		p.serve(w, r)
+	})
+}
+
 func TestATokenEndpointThatFailsIsToldToTheLog(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -181,10 +189,7 @@ func TestAProviderThatHangsHoldsNoPageWhoseTokenIsValid(t *testing.T) {
 func TestAPageAfterASlowRenewalHasItsTokens(t *testing.T) {
 	t.Parallel()
 	p, on, release := newIDP(t), &atomic.Bool{}, make(chan struct{})
-	p.instead(on, func(w http.ResponseWriter, r *http.Request) {
-		<-release
-		p.serve(w, r)
-	})
+	p.late(on, release)
 	s := p.site()
 	s.console.provider.patience = time.Millisecond
 	u := s.person()
