@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"dlqmanager/dlq"
+	"dlqmanager/dlq/masking"
 )
 
 // Decoder decodes values and keys with the schemas of a Schema Registry.
@@ -15,6 +16,8 @@ type Decoder interface {
 	// Encode encodes an edited value with the schema of the original value, and returns the
 	// result also as Decode would. The error is a *dlq.EncodeError if the value does not fit.
 	Encode(ctx context.Context, topic string, original []byte, edited json.RawMessage) (value []byte, decoded dlq.Decoded, err error)
+	// Tagged is a dlq.TaggedPaths.
+	Tagged(ctx context.Context, data []byte, tags []string) ([]masking.Path, error)
 }
 
 // decodedFields are what the registry says about the value and the key of a message.

@@ -13,6 +13,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/dlq/masking"
 )
 
 // decoder knows schema 7.
@@ -40,6 +41,18 @@ func (decoder) Encode(_ context.Context, topic string, original []byte, edited j
 	}
 	id, _ := dlq.SchemaIDOf(original)
 	return slices.Concat(original[:dlq.SchemaPrefix], edited), dlq.Decoded{JSON: edited, Schema: dlq.Schema{Format: "AVRO", ID: id, Subject: topic + "-value"}}, nil
+}
+
+// Tagged knows the schema 7, which tags the field a with PII.
+func (decoder) Tagged(_ context.Context, data []byte, tags []string) ([]masking.Path, error) {
+	if id, _ := dlq.SchemaIDOf(data); id != 7 {
+		return nil, errors.New("it is unknown")
+	}
+	if !slices.Contains(tags, "PII") {
+		return nil, nil
+	}
+	path, err := masking.ParsePath("a")
+	return []masking.Path{path}, err
 }
 
 func TestAMessageThatTheIngestCouldNotDecodeIsDecodedWhenItIsRead(t *testing.T) {

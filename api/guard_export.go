@@ -36,11 +36,13 @@ func (g guard) Export(ctx context.Context, ids []dlq.ID) ([]dlq.Detail, error) {
 		return nil, err
 	}
 	exported = slices.DeleteFunc(exported, func(d dlq.Detail) bool { return a.check(d.DLQTopic) != nil })
+	tags, cancel := context.WithTimeout(ctx, maxTagTime)
+	defer cancel()
 	for i := range exported {
 		d := &exported[i]
 		hidePrevious(ctx, d)
 		if mask := g.masking.For(d.DLQTopic, d.OriginalTopic); mask != nil {
-			*d = mask.Show(d, nil).Detail
+			*d = g.withTags(tags, mask, &d.Record).Show(d, nil).Detail
 		}
 	}
 	return exported, nil

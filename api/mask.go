@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dlqmanager/dlq"
+	"dlqmanager/dlq/masking"
 )
 
 // The guard hides what the rules of masking hide, in all that it returns. So handlers, which read through the guard
@@ -75,7 +76,7 @@ func (g guard) hide(ctx context.Context, d dlq.Detail, mask *dlq.Mask) shownMess
 	if s.key != nil {
 		decodedKey = s.key.Payload
 	}
-	hidden := mask.Show(&d, decodedKey)
+	hidden := g.withTags(ctx, mask, &d.Record).Show(&d, decodedKey)
 	s.Detail = hidden.Detail
 	if s.key != nil {
 		s.key.Payload = hidden.DecodedKey
@@ -86,12 +87,22 @@ func (g guard) hide(ctx context.Context, d dlq.Detail, mask *dlq.Mask) shownMess
 	return s
 }
 
+// withTags adds what the schemas of a record tag.
+func (g guard) withTags(ctx context.Context, mask *dlq.Mask, r *dlq.Record) *dlq.Mask {
+	return mask.WithTags(r, func(data []byte, tags []string) ([]masking.Path, error) {
+		if g.decoder == nil {
+			return nil, errors.New("there is no Schema Registry")
+		}
+		return g.decoder.Tagged(ctx, data, tags)
+	})
+}
+
 // hideRecord hides parts of a record that a message only points to.
-func (s *shownMessage) hideRecord(record dlq.Record) dlq.Record {
+func (g guard) hideRecord(ctx context.Context, s *shownMessage, record dlq.Record) dlq.Record {
 	if s.mask == nil {
 		return record
 	}
-	hidden := s.mask.Show(&dlq.Detail{Record: record}, nil)
+	hidden := g.withTags(ctx, s.mask, &record).Show(&dlq.Detail{Record: record}, nil)
 	for _, part := range hidden.Masked {
 		if !slices.Contains(s.Masked, part) {
 			s.Masked = append(s.Masked, part)

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"slices"
+	"time"
 
 	"dlqmanager/dlq"
 )
@@ -20,7 +21,7 @@ type unread struct {
 }
 
 // hidden is the message without what is hidden.
-func (u *unread) hidden(g *guard, d *dlq.Detail) *dlq.Shown {
+func (u *unread) hidden(ctx context.Context, g *guard, d *dlq.Detail) *dlq.Shown {
 	if u.mask == nil {
 		u.mask = g.masking.For(d.DLQTopic, d.OriginalTopic)
 	}
@@ -30,7 +31,7 @@ func (u *unread) hidden(g *guard, d *dlq.Detail) *dlq.Shown {
 	if u.listed != nil && len(u.listed.Payload) > 0 {
 		d.Payload = u.listed.Payload
 	}
-	return u.mask.Show(d, nil)
+	return g.withTags(ctx, u.mask, &d.Record).Show(d, nil)
 }
 
 // hiddenUnread is for a message that is gone or too large.
@@ -45,14 +46,20 @@ func (u *unread) hiddenUnread(g *guard) *dlq.Shown {
 	}
 }
 
+// maxTagTime is how long a list waits for the schemas of its messages, which may each name another one. The values of the
+// schemas that come later are hidden as a whole.
+const maxTagTime = 2 * time.Second
+
 // read reads messages in parts of a bounded size, each once, hides parts of them, and shows them.
 func (g guard) read(ctx context.Context, wanted []unread) error {
+	tags, cancel := context.WithTimeout(ctx, maxTagTime)
+	defer cancel()
 	byID := make(map[dlq.ID][]*unread, len(wanted))
 	var live []dlq.ID
 	for i := range wanted {
 		u := &wanted[i]
 		if u.isArchived || !g.hasDatabase() {
-			s, err := g.readOne(ctx, u)
+			s, err := g.readOne(ctx, tags, u)
 			if err != nil {
 				return err
 			}
@@ -69,7 +76,7 @@ func (g guard) read(ctx context.Context, wanted []unread) error {
 			u.show(s)
 		}
 	}
-	taken, err := g.readLive(ctx, live, func(d *dlq.Detail) { show(d.ID, byID[d.ID][0].hidden(&g, d)) })
+	taken, err := g.readLive(ctx, live, func(d *dlq.Detail) { show(d.ID, byID[d.ID][0].hidden(tags, &g, d)) })
 	for _, id := range live {
 		if !taken[id] {
 			show(id, byID[id][0].hiddenUnread(&g))
@@ -106,7 +113,7 @@ func (g guard) readLive(ctx context.Context, ids []dlq.ID, take func(*dlq.Detail
 	return taken, nil
 }
 
-func (g guard) readOne(ctx context.Context, u *unread) (*dlq.Shown, error) {
+func (g guard) readOne(ctx, tags context.Context, u *unread) (*dlq.Shown, error) {
 	w, err := g.store.Weigh(ctx, u.id, u.isArchived)
 	if err != nil || w.Binary+w.Payload+w.Text > maxRead {
 		return u.hiddenUnread(&g), describeGone(err)
@@ -119,7 +126,7 @@ func (g guard) readOne(ctx context.Context, u *unread) (*dlq.Shown, error) {
 	if err != nil {
 		return u.hiddenUnread(&g), describeGone(err)
 	}
-	return u.hidden(&g, &d), nil
+	return u.hidden(tags, &g, &d), nil
 }
 
 func (g guard) hideMessages(ctx context.Context, messages []dlq.Message, areArchived bool) error {

@@ -300,7 +300,7 @@ func (s *Server) viewPointed(ctx context.Context, d *shownMessage) *pointedView 
 		s.options.Logger.Warn("cannot read the record that a message points to", zap.Stringer("message_id", d.ID), zap.Error(err))
 		return failed("the record cannot be read now; try again later")
 	}
-	record = d.hideRecord(record)
+	record = s.guard.hideRecord(ctx, d, record)
 	return &pointedView{Key: viewBytes(record.Key), Value: viewBytes(record.Value), Headers: views(record.Headers, viewHeader),
 		RecordTimestamp: optionalTime(&record.Timestamp)}
 }

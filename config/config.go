@@ -98,6 +98,7 @@ func (c *Config) validate(s section) {
 	c.validateAuth(s)
 	c.validateConsole(s)
 	c.validateTargets(s)
+	c.validateTags(s)
 	c.validateProduction(s)
 }
 

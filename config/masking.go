@@ -29,6 +29,8 @@ type MaskingRule struct {
 	Key   []string `yaml:"key"`
 	// Headers are names or globs.
 	Headers []string `yaml:"headers"`
+	// Tags are tags of fields in the schemas of schema_registry, such as PII.
+	Tags []string `yaml:"tags"`
 	// As is remove, mask, hash or last4.
 	As string `yaml:"as" default:"mask"`
 }
@@ -39,7 +41,7 @@ func (r *MaskingRule) setText(text string) {
 }
 
 func (r *MaskingRule) domain() dlq.MaskRule {
-	return dlq.MaskRule{Topics: r.Topics, Value: r.Value, Key: r.Key, Headers: r.Headers, As: r.As}
+	return dlq.MaskRule{Topics: r.Topics, Value: r.Value, Key: r.Key, Headers: r.Headers, Tags: r.Tags, As: r.As}
 }
 
 func (r *MaskingRule) validate(s section) {
@@ -66,6 +68,15 @@ func (m *Masking) validate(s section) {
 		s.add("secret", "must have at least %d bytes: who can guess it can look hashed values up", minMaskingSecret)
 	case needsSecret && m.Secret.IsZero() && m.SecretFile == "":
 		s.add("secret_file", "is required for the form hash, or secret: otherwise hashed values could be looked up")
+	}
+}
+
+// validateTags refuses tags that nothing can read: all values with a schema would be hidden as a whole.
+func (c *Config) validateTags(s section) {
+	for name, rule := range c.Masking.Rules {
+		if len(rule.Tags) > 0 && !c.SchemaRegistry.Configured() {
+			s.add("masking.rules."+name+".tags", "needs schema_registry.url: tags are in the schemas of a Schema Registry")
+		}
 	}
 }
 

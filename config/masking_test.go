@@ -58,6 +58,12 @@ func TestMistakesInMaskingRulesAreNamed(t *testing.T) {
 	} {
 		require.ErrorContains(t, err, want)
 	}
+	_, err = load(t, "masking: {rules: {a: {topics: [x], tags: [PII, '']}}}")
+	require.ErrorContains(t, err, "masking.rules.a.tags[1]: is empty")
+	_, err = load(t, "masking: {rules: {a: {topics: [x], tags: [PII]}}}")
+	require.ErrorContains(t, err, "masking.rules.a.tags: needs schema_registry.url")
+	_, err = load(t, "{schema_registry: {url: ['http://registry:8081']}, masking: {rules: {a: {topics: [x], tags: PII}}}}")
+	require.NoError(t, err)
 	_, err = load(t, "masking: {rules: {a: {topics: [x], value: [x], as: hash}}}")
 	require.ErrorContains(t, err, "masking.secret_file: is required for the form hash")
 }

@@ -34,7 +34,13 @@ func (k *Mask) Show(d *Detail, decodedKey json.RawMessage) *Shown {
 }
 
 // ShowUnread is Show for a message of which only the state was read.
-func (k *Mask) ShowUnread(m *Message) *Shown { return k.show(&Detail{Message: *m}, nil, true) }
+func (k *Mask) ShowUnread(m *Message) *Shown {
+	mask := *k
+	for _, t := range k.tags { // the record names the schema
+		mask.value = append(slices.Clip(mask.value), masking.Target{Path: masking.Whole, As: t.as})
+	}
+	return mask.show(&Detail{Message: *m}, nil, true)
+}
 
 func (k *Mask) show(d *Detail, decodedKey json.RawMessage, isPart bool) *Shown {
 	s := &Shown{Detail: *d}

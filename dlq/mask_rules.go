@@ -17,6 +17,8 @@ type MaskRule struct {
 	Value, Key []string
 	// Headers are names of headers, or globs. Their case is ignored.
 	Headers []string
+	// Tags are the tags, such as PII, with which the schemas of a Schema Registry mark fields of values and keys.
+	Tags []string
 	// As is how hidden parts look.
 	As string
 }
@@ -36,8 +38,8 @@ func (r *MaskRule) Problems() (problems []MaskProblem) {
 	if len(r.Topics) == 0 {
 		add("topics", -1, `is required; write "*" for all topics`)
 	}
-	if len(r.Value)+len(r.Key)+len(r.Headers) == 0 {
-		add("", -1, "hides nothing: it needs value, key or headers")
+	if len(r.Value)+len(r.Key)+len(r.Headers)+len(r.Tags) == 0 {
+		add("", -1, "hides nothing: it needs value, key, headers or tags")
 	}
 	for i, glob := range r.Topics {
 		if _, err := compileGlob(glob); err != nil {
@@ -51,9 +53,11 @@ func (r *MaskRule) Problems() (problems []MaskProblem) {
 			}
 		}
 	}
-	for i, glob := range r.Headers {
-		if glob == "" {
-			add("headers", i, "is empty")
+	for field, names := range map[string][]string{"headers": r.Headers, "tags": r.Tags} {
+		for i, name := range names {
+			if name == "" {
+				add(field, i, "is empty")
+			}
 		}
 	}
 	if !slices.Contains(masking.Forms, masking.Form(r.As)) {
@@ -98,6 +102,9 @@ func NewMasking(rules []MaskRule, secret []byte) (*Masking, error) {
 			expression := anyRun.Replace(regexp.QuoteMeta(glob))
 			rule.mask.headers = append(rule.mask.headers, maskHeader{glob, regexp.MustCompile("(?is)^" + expression + "$"), as})
 		}
+		if len(r.Tags) > 0 {
+			rule.mask.tags = []maskTags{{r.Tags, as}}
+		}
 		m.rules = append(m.rules, rule)
 		m.all.add(&rule.mask)
 	}
@@ -117,6 +124,7 @@ func maskTargets(paths []string, as masking.Form) []masking.Target {
 type Mask struct {
 	value, key []masking.Target
 	headers    []maskHeader
+	tags       []maskTags
 	secret     []byte
 }
 
@@ -130,6 +138,7 @@ func (k *Mask) add(other *Mask) {
 	k.value = append(k.value, other.value...)
 	k.key = append(k.key, other.key...)
 	k.headers = append(k.headers, other.headers...)
+	k.tags = append(k.tags, other.tags...)
 }
 
 // For is what is hidden of the messages with one of these dead-letter topics or original topics; nil for nothing.
@@ -182,7 +191,7 @@ func (k *Mask) Filters(f *Filter) (fields []string) {
 		case "error":
 			fields = append(fields, field.Name)
 		case "key":
-			if len(k.key) > 0 {
+			if len(k.key)+len(k.tags) > 0 {
 				fields = append(fields, field.Name)
 			}
 		case "correlation_id":
@@ -203,7 +212,7 @@ func (k *Mask) Filters(f *Filter) (fields []string) {
 		case "payload":
 			for path := range f.Payload {
 				place := strings.Split(path, ".")
-				if slices.ContainsFunc(k.value, func(t masking.Target) bool { return t.Covers(place) }) {
+				if len(k.tags) > 0 || slices.ContainsFunc(k.value, func(t masking.Target) bool { return t.Covers(place) }) {
 					fields = append(fields, "payload."+path)
 				}
 			}
@@ -217,7 +226,7 @@ func (k *Mask) Filters(f *Filter) (fields []string) {
 }
 
 func (k *Mask) hidesID(headers, members []string) bool {
-	return slices.ContainsFunc(headers, func(name string) bool { _, _, hidden := k.header(name); return hidden }) ||
+	return len(k.tags) > 0 || slices.ContainsFunc(headers, func(name string) bool { _, _, hidden := k.header(name); return hidden }) ||
 		slices.ContainsFunc(k.value, func(t masking.Target) bool { return t.IsWhole() || t.EndsIn(members...) })
 }
 

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/twmb/avro"
@@ -30,6 +31,7 @@ type avroType struct {
 	size     int         // of a fixed
 	scale    int         // of a decimal
 	digits   int         // of a decimal, its precision
+	tags     []string
 }
 
 type avroField struct {
@@ -38,6 +40,7 @@ type avroField struct {
 	value  *avroType
 	// standard is the length of its default.
 	standard int
+	tags     []string
 }
 
 // compileAvro parses the schema and its references. Names need not be those that Avro allows:
@@ -75,7 +78,8 @@ func fullName(name, namespace string) string {
 // resolveAvro converts a type. Definitions come before references, as the parser has checked,
 // and a type may refer to itself.
 func resolveAvro(node *avro.SchemaNode, namespace string, names map[string]*avroType) (t *avroType, err error) {
-	t = &avroType{kind: node.Type, logical: node.LogicalType, symbols: node.Symbols, size: node.Size, scale: node.Scale, digits: node.Precision}
+	t = &avroType{kind: node.Type, logical: node.LogicalType, symbols: node.Symbols, size: node.Size, scale: node.Scale, digits: node.Precision,
+		tags: tagsIn(node.Props)}
 	if node.Name != "" {
 		name := fullName(node.Name, node.Namespace)
 		names[name], t.name = t, name
@@ -86,7 +90,7 @@ func resolveAvro(node *avro.SchemaNode, namespace string, names map[string]*avro
 	case "record", "error":
 		t.kind = "record"
 		for i := range node.Fields {
-			field := avroField{name: node.Fields[i].Name, prefix: string(appendText(nil, node.Fields[i].Name)) + ":"}
+			field := avroField{name: node.Fields[i].Name, prefix: string(appendText(nil, node.Fields[i].Name)) + ":", tags: tagsIn(node.Fields[i].Props)}
 			if node.Fields[i].HasDefault {
 				standard, _ := json.Marshal(node.Fields[i].Default) // NaN has no JSON
 				field.standard = len(standard)
@@ -133,4 +137,40 @@ func (c avroCodec) decode(into *dlq.Decoded, data []byte) error {
 	into.JSON = r.out
 	into.TraceID, into.CorrelationID = metadataOf(r.out)
 	return nil
+}
+
+func (avroCodec) rootOf([]byte) string { return "" }
+
+func (c avroCodec) shape(_ string, tagsOf func(typeName, field string) []string) (*shape, error) {
+	known := map[*avroType]*shape{}
+	var of func(*avroType) *shape
+	of = func(t *avroType) *shape {
+		if s := known[t]; s != nil {
+			return s
+		}
+		s := &shape{tags: t.tags}
+		known[t] = s
+		for _, f := range t.fields {
+			s.add(f.name, &shape{tags: slices.Concat(f.tags, tagsOf(t.name, f.name)), same: []*shape{of(f.value)}})
+		}
+		if t.item != nil {
+			s.add(anyName, of(t.item))
+		}
+		for _, branch := range t.branches {
+			s.same = append(s.same, of(branch))
+		}
+		return s
+	}
+	return of(c.root), nil
+}
+
+// tagsIn are the tags among the attributes of a type or a field, or among the keywords of a JSON Schema.
+func tagsIn(attributes map[string]any) (tags []string) {
+	list, _ := attributes[inlineTags].([]any)
+	for _, item := range list {
+		if tag, ok := item.(string); ok {
+			tags = append(tags, tag)
+		}
+	}
+	return tags
 }

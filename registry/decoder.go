@@ -76,7 +76,7 @@ func New(o Options, log *zap.Logger, reg prometheus.Registerer) (*Decoder, error
 func (d *Decoder) Decode(ctx context.Context, topic string, isKey bool, data []byte) (dlq.Decoded, error) {
 	id, ok := dlq.SchemaIDOf(data)
 	if !ok {
-		return dlq.Decoded{}, errors.New("it is not in the wire format of a schema registry")
+		return dlq.Decoded{}, errNoPrefix
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
 	defer cancel()

@@ -25,6 +25,8 @@ const (
 
 var reasons = []string{reasonUnavailable, reasonUnknown, reasonSchema, reasonValue, reasonTooLarge}
 
+var errNoPrefix = errors.New("it is not in the wire format of a schema registry")
+
 var errTimeout = &failure{reasonUnavailable, "the schema registry has not answered in time"}
 
 func badSchema(format string, args ...any) error {

@@ -46,7 +46,7 @@ func (d *Decoder) load(ctx context.Context, id uint32) (*schema, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
 	defer cancel()
-	f := &fetch{client: d.client, names: map[string]*source{}}
+	f := &fetch{client: d.client, tags: map[string][]string{}, names: map[string]*source{}}
 	err := guard(reasonSchema, func() error { return f.run(ctx, id) })
 	if err == nil {
 		var s *schema
@@ -107,6 +107,7 @@ type fetch struct {
 	format   sr.SchemaType
 	sources  []*source // a schema comes after its references, so the schema itself is the last
 	versions []sr.SubjectVersion
+	tags     map[string][]string // of the metadata, by the names of fields
 	// names has the references by subject and version; nil while their own are being read.
 	names map[string]*source
 	size  int
@@ -140,6 +141,14 @@ func (f *fetch) add(ctx context.Context, name string, s sr.Schema, depth int) er
 		}
 	}
 	f.sources = append(f.sources, &source{text: s.Schema, name: name})
+	if s.SchemaMetadata != nil {
+		for field, tags := range s.SchemaMetadata.Tags {
+			if f.size += len(field); f.size > maxText {
+				return badSchema("its schema and the references have more than %d bytes", maxText)
+			}
+			f.tags[field] = append(f.tags[field], tags...)
+		}
+	}
 	return nil
 }
 

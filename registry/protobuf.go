@@ -24,7 +24,8 @@ import (
 // protobuf is the codec of a Protobuf file.
 type protobuf struct {
 	file  protoreflect.FileDescriptor
-	types *dynamicpb.Types // of the file and of all that it imports
+	files *protoregistry.Files // the file and all that it imports
+	types *dynamicpb.Types     // of these files
 }
 
 // rootFile is the name of the schema itself, which the registry does not give.
@@ -61,7 +62,7 @@ func compileProtobuf(ctx context.Context, sources []*source) (codec, error) {
 	if err := register(all, files[0]); err != nil {
 		return nil, badSchema("its schema does not compile: %s", short(err))
 	}
-	return &protobuf{files[0], dynamicpb.NewTypes(all)}, nil
+	return &protobuf{files[0], all, dynamicpb.NewTypes(all)}, nil
 }
 
 // register adds a file and what it imports.

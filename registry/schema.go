@@ -17,6 +17,7 @@ type schema struct {
 	format   string
 	versions []sr.SubjectVersion // sorted, the newest version of a subject first
 	codec    codec
+	tagger   *tagger
 	size     int // of its text and those of its references
 }
 
@@ -29,6 +30,10 @@ type codec interface {
 	// reads returns an error if consumers with this schema could not read bytes that a writer of
 	// the same format has encoded.
 	reads(writer codec, data []byte) error
+	// rootOf names the type of a value, if the schema has several for values.
+	rootOf(data []byte) string
+	// shape is what the schema says about values of a type. tagsOf has further tags of the fields of a type.
+	shape(root string, tagsOf func(typeName, field string) []string) (*shape, error)
 }
 
 // maxVersions limits the subjects of one schema that are kept.
@@ -36,7 +41,7 @@ const maxVersions = 100
 
 // compile makes the schema that was read.
 func compile(ctx context.Context, f *fetch) (*schema, error) {
-	s := &schema{format: f.format.String(), versions: f.versions, size: f.size + 1}
+	s := &schema{format: f.format.String(), versions: f.versions, tagger: newTagger(f.tags), size: f.size + 1}
 	slices.SortFunc(s.versions, func(a, b sr.SubjectVersion) int {
 		return cmp.Or(strings.Compare(a.Subject, b.Subject), cmp.Compare(b.Version, a.Version))
 	})

@@ -78,6 +78,19 @@ func ParsePath(text string) (Path, error) {
 	return p, nil
 }
 
+// Whole stands for the whole document.
+var Whole = Path{text: "*", segments: []segment{{kind: anyOne}}}
+
+var literals = strings.NewReplacer(`\`, `\\`, ".", `\.`, "*", `\*`, "[", `\[`, "]", `\]`, "$", `\$`)
+
+// Literal writes a name for a path. An empty name, which no path can have, becomes *.
+func Literal(name string) string {
+	if name == "" {
+		return "*"
+	}
+	return literals.Replace(name)
+}
+
 // String is the path as it was written.
 func (p Path) String() string { return p.text }
 

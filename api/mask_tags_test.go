@@ -1,0 +1,89 @@
+package api_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"dlqmanager/api"
+	"dlqmanager/dlq"
+)
+
+// tagged hides what the schemas tag with PII; see decoder.
+func tagged(t testing.TB) func(*api.Options) {
+	return masked(t, dlq.MaskRule{Topics: []string{"orders.*"}, Tags: []string{"PII"}, As: "mask"})
+}
+
+// withSchema has a hidden text in the value, and quotes of it.
+func withSchema(id byte) func(*dlq.Arrival) {
+	return func(a *dlq.Arrival) {
+		a.Record.Value = append([]byte{0, 0, 0, 0, id}, hiddenEmail...)
+		a.Payload = []byte(`{"a":"` + hiddenEmail + `","b":"shown"}`)
+		a.Schema = dlq.Schema{Format: "AVRO", ID: uint32(id)}
+		a.Record.Key = append([]byte{0, 0, 0, 0, id}, hiddenKey...)
+		a.ErrorMessage = "refused " + hiddenEmail
+	}
+}
+
+func TestFieldsThatASchemaTagsAreHiddenInEveryAnswer(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t, tagged(t), func(o *api.Options) { o.Decoder = decoder{} })
+	id := w.add(1, withSchema(7))[0]
+	require.Equal(t, http.StatusOK, w.call(http.MethodPost, messagePath(w.add(1, withSchema(7))[0])+"/dead", bearer("admin")).status)
+	_, err := w.store.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 10)
+	require.NoError(t, err)
+	for _, path := range []string{messagePath(id), "/api/v1/dlq/orders.dlq.v1", "/api/v1/dlq/orders.dlq.v1/export", "/api/v1/archive/messages?topic=orders.dlq.v1"} {
+		got := w.call(http.MethodGet, path, bearer("admin"))
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		requireHidden(t, got.body, path)
+		require.Contains(t, got.body, "shown")
+		require.Contains(t, got.body, "refused ***")
+	}
+	got := w.call(http.MethodGet, messagePath(id), bearer("admin"))
+	require.Equal(t, map[string]any{"a": "***", "b": "shown"}, got.field(t, "payload"))
+	require.Equal(t, map[string]any{"a": "***"}, got.field(t, "decoded_key", "payload"))
+	require.Contains(t, got.field(t, "masked_paths"), "value.a")
+	revealed := w.json(http.MethodPost, messagePath(id)+"/unmask", `{"reason":"x"}`, bearer("admin"))
+	require.Equal(t, map[string]any{"a": hiddenEmail, "b": "shown"}, revealed.field(t, "payload"))
+}
+
+func TestAValueWhoseTagsAreNotKnownIsHiddenAsAWhole(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*dlq.Arrival){
+		"unknown schema": withSchema(8),
+		"schema in a header": func(a *dlq.Arrival) {
+			withSchema(7)(a)
+			a.Record.Value, a.Record.Key = a.Payload, nil
+			a.Record.Headers = []dlq.Header{{Key: "__value_schema_id", Value: []byte{1}}}
+		},
+	} {
+		for _, with := range []api.Decoder{decoder{}, nil} {
+			w := start(t, tagged(t), func(o *api.Options) { o.Decoder = with })
+			id := w.add(1, change)[0]
+			for _, path := range []string{messagePath(id), "/api/v1/dlq/orders.dlq.v1", "/api/v1/dlq/orders.dlq.v1/export"} {
+				got := w.call(http.MethodGet, path)
+				requireHidden(t, got.body, name)
+				require.NotContains(t, got.body, "shown", name)
+			}
+		}
+	}
+}
+
+func TestAValueWithoutASchemaHasNoTags(t *testing.T) {
+	t.Parallel()
+	w := start(t, tagged(t))
+	id := w.add(1, func(a *dlq.Arrival) { a.Payload = []byte(`{"a":1}`); a.Record.Value = a.Payload })[0]
+	require.Equal(t, map[string]any{"a": 1.0}, w.call(http.MethodGet, messagePath(id)).field(t, "payload"))
+}
+
+func TestFiltersByPartsThatASchemaMayTagNeedThePermission(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t, tagged(t))
+	w.add(1, personal)
+	for _, query := range []string{"payload.id=1", "key=a", "trace_id=a", "correlation_id=a", "error=a"} {
+		requireError(t, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?"+query, bearer("operator")), http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
+		require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?"+query, bearer("admin")).status, query)
+	}
+	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?header.tenant=a", bearer("operator")).status)
+}

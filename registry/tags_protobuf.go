@@ -1,0 +1,120 @@
+package registry
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// rootOf is the full name of the message, or empty if the value is none.
+func (p *protobuf) rootOf(data []byte) string {
+	md, _, err := p.message(data)
+	if err != nil {
+		return ""
+	}
+	return string(md.FullName())
+}
+
+// shape follows messages as protojson writes them. An Any may have each message of the schema.
+func (p *protobuf) shape(root string, tagsOf func(typeName, field string) []string) (*shape, error) {
+	known := map[protoreflect.FullName]*shape{}
+	anything := &shape{}
+	messages, extensions := p.all()
+	var of func(protoreflect.MessageDescriptor) *shape
+	field := func(fd protoreflect.FieldDescriptor) *shape {
+		s := &shape{tags: slices.Concat(metaTags(fd.Options()), tagsOf(string(fd.ContainingMessage().FullName()), string(fd.Name())))}
+		value := &shape{}
+		switch {
+		case fd.IsMap() && fd.MapValue().Message() != nil:
+			value = of(fd.MapValue().Message())
+		case !fd.IsMap() && fd.Message() != nil:
+			value = of(fd.Message())
+		case fd.Enum() != nil:
+			value.tags = metaTags(fd.Enum().Options())
+		}
+		if fd.IsList() || fd.IsMap() {
+			s.add(anyName, value)
+		} else {
+			s.same = append(s.same, value)
+		}
+		return s
+	}
+	of = func(md protoreflect.MessageDescriptor) *shape {
+		if s := known[md.FullName()]; s != nil {
+			return s
+		}
+		s := &shape{tags: metaTags(md.Options())}
+		known[md.FullName()] = s
+		if md.FullName() == "google.protobuf.Any" {
+			s.same = append(s.same, anything)
+			return s
+		}
+		for i := range md.Fields().Len() {
+			fd := md.Fields().Get(i)
+			s.add(fd.JSONName(), field(fd))
+		}
+		for _, fd := range extensions[md.FullName()] {
+			s.add("["+string(fd.FullName())+"]", field(fd))
+		}
+		return s
+	}
+	for _, md := range messages {
+		anything.same = append(anything.same, of(md))
+	}
+	if s := known[protoreflect.FullName(root)]; s != nil {
+		return s, nil
+	}
+	return nil, badValue("it names no message of its schema")
+}
+
+// all are the messages of the schema and of its imports, and their extensions by message.
+func (p *protobuf) all() (messages []protoreflect.MessageDescriptor, extensions map[protoreflect.FullName][]protoreflect.FieldDescriptor) {
+	extensions = map[protoreflect.FullName][]protoreflect.FieldDescriptor{}
+	var visit func(protoreflect.MessageDescriptors, protoreflect.ExtensionDescriptors)
+	visit = func(of protoreflect.MessageDescriptors, xs protoreflect.ExtensionDescriptors) {
+		for i := range xs.Len() {
+			extended := xs.Get(i).ContainingMessage().FullName()
+			extensions[extended] = append(extensions[extended], xs.Get(i))
+		}
+		for i := range of.Len() {
+			messages = append(messages, of.Get(i))
+			visit(of.Get(i).Messages(), of.Get(i).Extensions())
+		}
+	}
+	p.files.RangeFiles(func(file protoreflect.FileDescriptor) bool {
+		visit(file.Messages(), file.Extensions())
+		return true
+	})
+	return messages, extensions
+}
+
+// metaTags are the tags in Confluent's option, which has the same number for messages, fields and enums.
+func metaTags(options proto.Message) (tags []string) {
+	const meta, tagsOfMeta = 1088, 3
+	encoded, _ := proto.MarshalOptions{AllowPartial: true}.Marshal(options)
+	eachField(encoded, meta, func(content []byte) {
+		eachField(content, tagsOfMeta, func(tag []byte) { tags = append(tags, string(tag)) })
+	})
+	return tags
+}
+
+// eachField visits the fields of a message that have a number and a length.
+func eachField(message []byte, wanted protowire.Number, visit func(content []byte)) {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return
+		}
+		size := protowire.ConsumeFieldValue(number, kind, message[n:])
+		if size < 0 {
+			return
+		}
+		if number == wanted && kind == protowire.BytesType {
+			content, _ := protowire.ConsumeBytes(message[n:])
+			visit(content)
+		}
+		message = message[n+size:]
+	}
+}
