@@ -64,7 +64,8 @@ WITH lane AS MATERIALIZED (
 		SELECT l.lane, l.page
 		FROM dlq.dlq_job_lanes l
 		WHERE l.job_id = @job AND l.lane = n
-			AND l.pages >= (SELECT max(pages) FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = n)
+		ORDER BY l.pages DESC
+		LIMIT 1
 		FOR UPDATE
 	) AS locked
 	WHERE b.id = @job
@@ -99,7 +100,7 @@ func (s *Store) claimedLanes(ctx context.Context, id dlq.ID) ([]int, error) {
 
 const clearPageSQL = `
 UPDATE dlq.dlq_job_lanes SET page = '{}'
-WHERE job_id = @job AND lane = @lane AND pages >= (SELECT max(pages) FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane)
+WHERE job_id = @job AND lane = @lane AND pages >= ` + newestOfLane + `
 	AND epoch = @epoch`
 
 // ReleasePage requeues the messages that the lane has claimed and not finalized, uncounted.

@@ -43,9 +43,14 @@ WHERE m.id = o.id AND m.id = ANY (@unnamed::uuid[]) AND m.dlq_topic = t.dlq_topi
 	lockLaneSQL = `
 SELECT pages, cursor, waiting, retried, failed, dead, skipped, array_remove(page, NULL), window_started_at, window_count, previous_count
 FROM dlq.dlq_job_lanes
-WHERE job_id = @job AND lane = @lane AND pages >= (SELECT max(pages) FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane)
-	AND epoch = @epoch
+WHERE job_id = @job AND lane = @lane AND epoch = @epoch
+ORDER BY pages DESC
+LIMIT 1
 FOR UPDATE`
+
+	// newestOfLane starts at the highest count of pages, so it reads one version of the lane's row. max(pages) would
+	// read all that no vacuum has removed.
+	newestOfLane = `(SELECT pages FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane ORDER BY pages DESC LIMIT 1)`
 
 	// lockLimitsSQL locks the row of a job that has limits. The lanes of a job without limits do not wait for each other.
 	lockLimitsSQL = `
@@ -335,6 +340,6 @@ SELECT m.id, m.seq, m.key_hash, m.original_topic,` + messageSize + `, m.retry_co
 FROM dlq.dlq_job_lanes l
 CROSS JOIN LATERAL unnest(l.page) AS p (id)
 JOIN dlq.dlq_messages m ON m.id = p.id
-WHERE l.job_id = @job AND l.lane = @lane AND l.pages >= (SELECT max(pages) FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane)
+WHERE l.job_id = @job AND l.lane = @lane AND l.pages >= ` + newestOfLane + `
 	AND l.epoch = @epoch
 	AND CASE WHEN m.status = 'RETRYING' AND m.owner_token = @token AND m.workflow_id = @workflow_id THEN true ELSE false END`
