@@ -205,6 +205,14 @@ func (t *Topics) NoTargets() string {
 	return strings.TrimSuffix(t.expression, ")$") + "|" + internal + ")$"
 }
 
+// UsualOrigin is the original topic that the name of a dead-letter topic tells; empty if nothing is sent to that topic.
+func (t *Topics) UsualOrigin(dlqTopic string) string {
+	if origin, _ := t.OriginOf(dlqTopic); t.refusal(origin) == "" {
+		return origin
+	}
+	return ""
+}
+
 // CheckOrigin returns a *NotRetryableError when nothing is sent to the original topic. Sending
 // to a dead-letter topic would be a loop.
 func (t *Topics) CheckOrigin(m *Message) error {

@@ -143,3 +143,12 @@ func TestAnOriginOutsideTheLimitsOfItsDeadLetterTopicIsSuspicious(t *testing.T) 
 	require.ErrorContains(t, topics.LimitOrigins(map[string][]string{"a b": nil}), `not "a b"`)
 	require.ErrorContains(t, topics.LimitOrigins(map[string][]string{"a": {"b c"}}), `an origin of "a" must be a topic name in which`)
 }
+
+func TestTheUsualOriginIsATopicToWhichMessagesAreSent(t *testing.T) {
+	t.Parallel()
+	topics, err := dlq.NewTopics([]string{"*.dlq", "*-failed"}, map[string]string{"internal.dlq": "__internal"})
+	require.NoError(t, err)
+	for topic, want := range map[string]string{"orders.dlq": "orders", "orders.dlq.dlq": "", "internal.dlq": "", "orders-failed": "", "": ""} {
+		require.Equal(t, want, topics.UsualOrigin(topic), topic)
+	}
+}

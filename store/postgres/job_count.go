@@ -9,7 +9,7 @@ import (
 )
 
 // sendableSQL counts the messages that the lanes will claim, by the same conditions, and
-// takes no locks meanwhile.
+// takes no locks meanwhile. The expression is compared once for each original topic.
 const sendableSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at FROM dlq.dlq_jobs WHERE id = @id
@@ -22,7 +22,7 @@ FROM (
 		AND m.seq <= (SELECT upper_bound FROM job)
 		AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
 		AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
-		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics)
+		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic)
 	UNION ALL
 	(SELECT m.original_topic
 	FROM dlq.dlq_messages m /* source */
@@ -30,9 +30,10 @@ FROM (
 		AND m.seq <= (SELECT upper_bound FROM job)
 		AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
 		AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
-		AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics)
+		AND m.original_topic <> '')
 ) AS sendable
-GROUP BY original_topic`
+GROUP BY original_topic
+HAVING original_topic !~ @dead_letter_topics`
 
 // changeableSQL counts the messages that a job will change, by the same conditions, and takes no
 // locks meanwhile.
@@ -125,7 +126,7 @@ func changeArgs(spec *dlq.JobSpec) pgx.NamedArgs {
 
 func (s *Store) bulkArgs(spec *dlq.JobSpec) pgx.NamedArgs {
 	args := filterArgs(&spec.Filter)
-	args["dead_letter_topics"] = s.topics.NoTargets()
+	args["dead_letter_topics"], args["usual_topic"] = s.topics.NoTargets(), s.topics.UsualOrigin(spec.Filter.Topic)
 	args["origin_expressions"], args["origin_replacements"] = s.topics.Origins()
 	args["skip_suspicious"] = !spec.IncludeSuspicious
 	return args

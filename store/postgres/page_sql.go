@@ -88,12 +88,14 @@ LIMIT 1`
 const (
 	// listNextSQL lists the next messages of the dead-letter topic @topic: a page, and one more. The index contains the bucket, so the lane
 	// reads no rows of other lanes. Every change of a status sets updated_at, so messages that changed after the
-	// job's snapshot are left out. A row without xmax was never locked.
+	// job's snapshot are left out. A row without xmax was never locked. An expression takes as long as all other conditions,
+	// so the usual original topic is compared first.
 	listNextSQL = `
 SELECT m.id, m.seq, m.key_hash, m.original_topic,` + messageSize + `, m.ctid, m.xmax = '0'::xid
 FROM dlq.dlq_messages m /* source */
 WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])` + nextOfLane + `
-	AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
+	AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic
+	AND (m.original_topic = @usual_topic OR m.original_topic !~ @dead_letter_topics)
 ORDER BY m.seq
 LIMIT 101`
 
