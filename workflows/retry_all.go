@@ -13,23 +13,23 @@ import (
 )
 
 // RetryAll sends back the messages in the scope of a bulk retry. Each key belongs to a single
-// lane, and so stays in order. A lane runs as long activities that send pages of messages.
-// The store counts the progress in the transactions that change the messages.
+// lane, so its messages stay in order. A lane is a series of long activities, which send pages
+// of messages. The store counts the progress in the transactions that change the messages.
 //
 // A running job can be paused, resumed, slowed down and cancelled. The job pauses itself when
-// its targets refuse everything, or when too many messages of a ramp came back. To pause
-// or end, the job stops the claims and waits until the claimed pages are finalized. Then no
-// message of the job is RETRYING.
+// its targets refuse everything, or when too many messages of a ramp came back. A job that
+// pauses or is cancelled stops its claims, and waits until the claimed pages are finalized. Then
+// no message of the job is RETRYING.
 func RetryAll(ctx workflow.Context, in JobInput) (JobResult, error) {
-	r := &bulkRun{in: in, phase: phaseBeginning, rate: workflow.NewMutex(ctx)}
+	r := &bulkRun{in: in, phase: phaseBeginning, rateMutex: workflow.NewMutex(ctx)}
 	r.jobCtx, _ = workflow.NewDisconnectedContext(ctx)
-	// The handlers come first, because an update may be the first thing to arrive.
+	// The handlers are set first, because an update may arrive before the first workflow task.
 	if err := r.handleUpdates(ctx); err != nil {
 		return JobResult{}, err
 	}
 	runErr := r.begin(ctx)
 	if runErr == nil {
-		if err := checkKind(&r.bulk, RetryAllType); err != nil {
+		if err := checkKind(&r.job, RetryAllType); err != nil {
 			return JobResult{}, err
 		}
 		r.phase = phaseRunning
@@ -39,7 +39,7 @@ func RetryAll(ctx workflow.Context, in JobInput) (JobResult, error) {
 	if errors.Is(runErr, errContinueAsNew) {
 		r.phase = phaseContinuingAsNew
 	}
-	// Updates are answered before the run closes.
+	// The run must not close before every update is answered.
 	if err := workflow.Await(r.jobCtx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
 		return JobResult{}, err
 	}
@@ -52,8 +52,8 @@ func RetryAll(ctx workflow.Context, in JobInput) (JobResult, error) {
 	return r.end(ctx, runErr)
 }
 
-// checkKind refuses a job that a workflow of another type runs. Whoever starts a workflow can write anything into its
-// input, and must not end the other one's job.
+// checkKind fails if workflows of another type run jobs of this kind. Anybody who may start workflows can put any job's
+// id into the input, and the workflow must not end a job that another workflow runs.
 func checkKind(j *dlq.Job, workflowType string) error {
 	if (j.Spec.Kind == dlq.KindRetry) == (workflowType == RetryAllType) {
 		return nil
@@ -61,54 +61,55 @@ func checkKind(j *dlq.Job, workflowType string) error {
 	return temporal.NewNonRetryableApplicationError(fmt.Sprintf("a job of the kind %s is not run by %s", j.Spec.Kind, workflowType), "OtherKind", nil)
 }
 
-// phase is the phase of a run of RetryAll.
+// phase tells how far a run of RetryAll is. The handlers of updates read it.
 type phase int
 
 const (
-	// phaseBeginning counts the scope; nothing is sent yet.
+	// phaseBeginning: the scope is being counted; nothing is sent yet.
 	phaseBeginning phase = iota
-	// phaseRunning sends, or is paused.
+	// phaseRunning: the job sends, or is paused.
 	phaseRunning
-	// phaseContinuingAsNew leaves all further work and updates to the next run.
+	// phaseContinuingAsNew: the next run does all further work and applies the updates.
 	phaseContinuingAsNew
-	// phaseEnded refuses updates.
+	// phaseEnded: updates are refused.
 	phaseEnded
 )
 
-// bulkRun is a run of RetryAll.
+// bulkRun is the state of a run of RetryAll.
 type bulkRun struct {
 	in    JobInput
-	steps *activities.Jobs
+	steps *activities.Jobs // nil; only names the activities
 	// jobCtx is not cancelled with the workflow, so that after a cancellation the lanes
 	// can finish their pages and the job can be closed.
 	jobCtx workflow.Context
 	phase  phase
 
-	bulk      dlq.Job
-	published bool
-	rampStep  int
-	// stepOpen is set while the step limit belongs to step rampStep.
-	stepOpen bool
+	job       dlq.Job // as the store last returned it
+	published bool    // for JobResult.Published
+	// rampStep counts the finished steps of the ramp. It is also the index of the open step.
+	rampStep int
+	// rampStepOpen is set while step rampStep runs: the job's row has its limit, or no limit after the last step.
+	rampStepOpen bool
 
-	// pause is the requested pause; nil to run.
+	// pause is a pause that the job must make or is in; nil if the job is to run.
 	pause *Pause
 	// resumedBy is the id of the update that resumes the job; empty if the job resumes by itself.
 	resumedBy string
 	// pauseUpdates counts the updates that pause or resume, so that a waiting update notices
 	// a later update.
 	pauseUpdates int
-	// rate keeps changes of the rate limit in order.
-	rate workflow.Mutex
+	// rateMutex keeps changes of the rate limit in order.
+	rateMutex workflow.Mutex
 }
 
 // begin counts the scope, or restores the state of the previous run.
 func (r *bulkRun) begin(ctx workflow.Context) error {
-	// Whoever starts a workflow can write anything into its input, so only a run that another run
-	// continues as has a state, and the job is in the store.
-	if was := r.in.Resumed; was != nil && workflow.GetInfo(ctx).ContinuedExecutionRunID != "" {
-		r.published, r.pause = was.Published, was.Paused
-		r.rampStep, r.stepOpen = max(was.RampStep, 0), was.StepOpen
-		if err := r.readBulk(r.jobCtx); err != nil {
+	// Anybody who may start workflows can write any input. So the state in the input counts only
+	// if an earlier run continued as this run, and the job itself is read from the store.
+	if previous := r.in.Resumed; previous != nil && workflow.GetInfo(ctx).ContinuedExecutionRunID != "" {
+		r.published, r.pause = previous.Published, previous.Paused
+		r.rampStep, r.rampStepOpen = max(previous.RampStep, 0), previous.StepOpen
+		if err := r.readJob(r.jobCtx); err != nil {
 			return err
 		}
 		return r.checkOpen()
@@ -119,25 +120,25 @@ func (r *bulkRun) begin(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	r.bulk, r.published = begun.Job, begun.Published
+	r.job, r.published = begun.Job, begun.Published
 	return r.checkOpen()
 }
 
-// step runs an activity that returns the job, and stores the job in r.bulk, decoded into
-// a new value, so that a field missing in the JSON gets its zero value.
-func (r *bulkRun) step(ctx workflow.Context, summary string, activity, in any) error {
-	var bulk dlq.Job
+// updateJob runs an activity that returns the job, and keeps the returned job in r.job. The JSON
+// is decoded into a new value, so a field that is missing in the JSON gets its zero value.
+func (r *bulkRun) updateJob(ctx workflow.Context, summary string, activity, in any) error {
+	var job dlq.Job
 	ctx = storeOptions(ctx, summary)
-	if err := workflow.ExecuteActivity(ctx, activity, in).Get(ctx, &bulk); err != nil {
+	if err := workflow.ExecuteActivity(ctx, activity, in).Get(ctx, &job); err != nil {
 		return err
 	}
-	r.bulk = bulk
+	r.job = job
 	return nil
 }
 
-// checkOpen fails when another client has closed the job.
+// checkOpen fails if the job is closed: another client must have closed it.
 func (r *bulkRun) checkOpen() error {
-	if r.bulk.State.IsFinal() {
+	if r.job.State.IsFinal() {
 		return temporal.NewNonRetryableApplicationError("the job was closed by another client", typeEnded, nil)
 	}
 	return nil
@@ -145,7 +146,7 @@ func (r *bulkRun) checkOpen() error {
 
 const cancelReason = "cancelled by an operator"
 
-// end closes the job. The state of a job that another client has closed does not change.
+// end closes the job. If another client has closed the job, the job's state does not change.
 func (r *bulkRun) end(ctx workflow.Context, runErr error) (JobResult, error) {
 	end := activities.StateInput{ID: r.in.ID, State: dlq.JobCompleted}
 	switch {
@@ -154,14 +155,14 @@ func (r *bulkRun) end(ctx workflow.Context, runErr error) (JobResult, error) {
 	case runErr != nil:
 		end.State, end.Reason = dlq.JobFailed, reasonOf(runErr)
 	}
-	if err := r.step(r.jobCtx, "close the job: "+string(end.State), r.steps.EndJob, end); err != nil {
+	if err := r.updateJob(r.jobCtx, "close the job: "+string(end.State), r.steps.EndJob, end); err != nil {
 		return JobResult{}, err
 	}
 	r.describe(ctx)
-	return JobResult{Job: r.bulk, Published: r.published}, runErr
+	return JobResult{Job: r.job, Published: r.published}, runErr
 }
 
-// run alternates between sending and pausing until nothing is left to send.
+// run sends and pauses by turns until nothing is left to send.
 func (r *bulkRun) run(ctx workflow.Context) error {
 	for {
 		if ctx.Err() != nil {
@@ -176,17 +177,17 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 			}
 			continue
 		}
-		if r.bulk.State != dlq.JobRunning { // paused or pausing
+		if r.job.State != dlq.JobRunning { // paused or pausing
 			if err := r.resume(ctx); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := r.openStep(); err != nil {
+		if err := r.openRampStep(); err != nil {
 			return err
 		}
 		if r.pause != nil {
-			continue // paused meanwhile
+			continue // an update has paused the job meanwhile
 		}
 		end, err := r.runLanes(ctx)
 		switch {
@@ -194,7 +195,7 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 			return ctx.Err()
 		case err != nil:
 			return err
-		case r.pause != nil:
+		case r.pause != nil: // the loop pauses the job
 		case end == lanesContinueAsNew, end == lanesStopped:
 		case end == lanesClosed:
 			if err := r.recheckJob(ctx); err != nil {
@@ -203,36 +204,36 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 		case end == lanesDone:
 			return nil
 		default: // the step limit is reached
-			if done, err := r.watchStep(ctx); done || err != nil {
+			if done, err := r.watchRampStep(ctx); done || err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// errContinueAsNew ends run when the history is long.
+// errContinueAsNew is returned by run when the history is long.
 var errContinueAsNew = errors.New("continue as new")
 
 // resume sets the job's state to RUNNING.
 func (r *bulkRun) resume(ctx workflow.Context) error {
 	in := activities.ResumeInput{ID: r.in.ID, Update: r.resumedBy}
 	r.resumedBy = ""
-	if err := r.step(r.jobCtx, "resume", r.steps.ResumeJob, in); err != nil {
+	if err := r.updateJob(r.jobCtx, "resume", r.steps.ResumeJob, in); err != nil {
 		return err
 	}
 	if err := r.checkOpen(); err != nil {
 		return err
 	}
-	if r.bulk.State != dlq.JobRunning {
-		return workflow.Sleep(ctx, time.Second) // the row was written by hand
+	if r.job.State != dlq.JobRunning {
+		return workflow.Sleep(ctx, time.Second) // somebody changed the row by hand; run tries again
 	}
 	return nil
 }
 
 // recheckJob reads the job again after its lanes were not allowed to claim although the job
-// should run: another client has changed its row, or the lanes have newer attempts.
+// should run: another client has changed the job's row, or newer attempts of the lanes run.
 func (r *bulkRun) recheckJob(ctx workflow.Context) error {
-	if err := r.readBulk(r.jobCtx); err != nil {
+	if err := r.readJob(r.jobCtx); err != nil {
 		return err
 	}
 	if err := r.checkOpen(); err != nil {
@@ -241,49 +242,49 @@ func (r *bulkRun) recheckJob(ctx workflow.Context) error {
 	return workflow.Sleep(ctx, time.Second)
 }
 
-// waitPaused pauses the job and waits until an operator resumes the job, or until Pause.For has
-// passed.
+// waitPaused pauses the job and waits until an operator resumes the job, Pause.For has passed, or
+// the run should continue as new.
 func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	pause := r.pause
-	r.resumedBy = "" // of an earlier pause
+	r.resumedBy = "" // an update that resumed an earlier pause
 	in := activities.PauseInput{ID: r.in.ID, Reason: pause.Reason, TargetClosed: pause.TargetClosed, Update: pause.Update}
-	err := r.step(r.jobCtx, "pause: "+pause.Reason, r.steps.PauseJob, in)
+	err := r.updateJob(r.jobCtx, "pause: "+pause.Reason, r.steps.PauseJob, in)
 	if err == nil {
 		err = r.checkOpen() // nothing resumes a closed job
 	}
 	if err != nil {
 		return err
 	}
-	if r.bulk.State == dlq.JobPausing && r.pause == pause { // its target is open again
+	if r.job.State == dlq.JobPausing && r.pause == pause { // the store did not pause the job, since the target is open again
 		r.pause = nil
 		return nil
 	}
 	r.describe(ctx)
-	resumed := func() bool { return r.pause != pause || workflow.GetInfo(ctx).GetContinueAsNewSuggested() }
+	mustReturn := func() bool { return r.pause != pause || workflow.GetInfo(ctx).GetContinueAsNewSuggested() }
 	if pause.For > 0 {
-		passed, err := workflow.AwaitWithTimeout(ctx, pause.For, resumed)
-		if !passed && err == nil && r.pause == pause {
-			r.pause = nil
+		inTime, err := workflow.AwaitWithTimeout(ctx, pause.For, mustReturn)
+		if !inTime && err == nil && r.pause == pause {
+			r.pause = nil // Pause.For has passed
 		}
 		return err
 	}
-	return r.awaitResume(ctx, resumed)
+	return r.awaitResume(ctx, mustReturn)
 }
 
-// The wait between two looks at a paused job doubles.
+// A paused job is read from the store after pauseCheckMin. Each further wait is twice as long, up to pauseCheckMax.
 const (
 	pauseCheckMin = 2 * time.Second
 	pauseCheckMax = 5 * time.Minute
 )
 
-// awaitResume returns when the job is resumed, and also when the database no longer has the job
-// as paused. A restore to an earlier moment forgets a pause; the job is then paused again.
-func (r *bulkRun) awaitResume(ctx workflow.Context, resumed func() bool) error {
+// awaitResume waits until mustReturn holds, or until the job's row is no longer PAUSED. A database
+// that was restored to an earlier moment may not have the pause; run then pauses the job again.
+func (r *bulkRun) awaitResume(ctx workflow.Context, mustReturn func() bool) error {
 	for wait := pauseCheckMin; ; wait = min(2*wait, pauseCheckMax) {
-		if done, err := workflow.AwaitWithTimeout(ctx, wait, resumed); done || err != nil {
+		if done, err := workflow.AwaitWithTimeout(ctx, wait, mustReturn); done || err != nil {
 			return err
 		}
-		if err := r.readBulk(r.jobCtx); err != nil || r.bulk.State != dlq.JobPaused {
+		if err := r.readJob(r.jobCtx); err != nil || r.job.State != dlq.JobPaused {
 			return err
 		}
 	}
@@ -295,27 +296,27 @@ func (r *bulkRun) continueAsNew(ctx workflow.Context) error {
 	in := r.in
 	in.Resumed = &Resumed{
 		Published: r.published, Paused: r.pause,
-		RampStep: r.rampStep, StepOpen: r.stepOpen,
+		RampStep: r.rampStep, StepOpen: r.rampStepOpen,
 	}
 	return workflow.NewContinueAsNewError(ctx, RetryAllType, in)
 }
 
 // describe shows the job's progress in the Temporal Web UI.
 func (r *bulkRun) describe(ctx workflow.Context) {
-	b := r.bulk
+	job := r.job
 	text := fmt.Sprintf("**%s** %s: %d of %d done, %d retried, %d failed, %d dead, %d skipped, %d came back.",
-		b.State, markdown(b.Spec.Topic), b.Counts.Done(), b.Matched, b.Counts.Retried, b.Counts.Failed, b.Counts.Dead, b.Counts.Skipped, b.CameBack)
-	if b.State == dlq.JobRunning && b.RecentPerSecond > 0 {
-		text += fmt.Sprintf(" %.0f messages a second.", b.RecentPerSecond)
+		job.State, markdown(job.Spec.Topic), job.Counts.Done(), job.Matched, job.Counts.Retried, job.Counts.Failed, job.Counts.Dead, job.Counts.Skipped, job.CameBack)
+	if job.State == dlq.JobRunning && job.RecentPerSecond > 0 {
+		text += fmt.Sprintf(" %.0f messages a second.", job.RecentPerSecond)
 	}
-	if end, known := b.EstimatedEnd(b.UpdatedAt); known {
+	if end, known := job.EstimatedEnd(job.UpdatedAt); known {
 		text += fmt.Sprintf(" It ends at about %s.", end.UTC().Format("2006-01-02 15:04:05 MST"))
 	}
-	if b.Waiting > 0 {
-		text += fmt.Sprintf(" %d wait.", b.Waiting)
+	if job.Waiting > 0 {
+		text += fmt.Sprintf(" %d wait.", job.Waiting)
 	}
-	if b.Reason != "" {
-		text += " " + markdown(b.Reason)
+	if job.Reason != "" {
+		text += " " + markdown(job.Reason)
 	}
 	workflow.SetCurrentDetails(ctx, text)
 }

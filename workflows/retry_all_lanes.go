@@ -57,7 +57,7 @@ func (g *laneGroup) allWaiting() bool {
 func (r *bulkRun) runLanes(ctx workflow.Context) (lanesEnd, error) {
 	waitCtx, wake := workflow.WithCancel(ctx)
 	defer wake()
-	group := &laneGroup{ended: make([]bool, r.bulk.Lanes), waiting: make([]*activities.LaneResult, r.bulk.Lanes)}
+	group := &laneGroup{ended: make([]bool, r.job.Lanes), waiting: make([]*activities.LaneResult, r.job.Lanes)}
 	end := lanesStopped
 	for i := range group.ended {
 		workflow.Go(waitCtx, func(waitCtx workflow.Context) {
@@ -100,7 +100,7 @@ func (r *bulkRun) awaitLanes(ctx workflow.Context, group *laneGroup, wake workfl
 			asked = want
 			wake()
 			if want.State != "" {
-				if err := r.step(r.jobCtx, "claim nothing more: "+string(want.State), r.steps.StopJob, want); err != nil {
+				if err := r.updateJob(r.jobCtx, "claim nothing more: "+string(want.State), r.steps.StopJob, want); err != nil {
 					return err
 				}
 				r.describe(ctx)
@@ -121,7 +121,7 @@ func (r *bulkRun) runLane(ctx workflow.Context, group *laneGroup, i int) (lanesE
 	uncancelled, _ := workflow.NewDisconnectedContext(ctx)
 	for ctx.Err() == nil {
 		var result activities.LaneResult
-		laneCtx := laneOptions(uncancelled, fmt.Sprintf("lane %d of %d", i+1, r.bulk.Lanes))
+		laneCtx := laneOptions(uncancelled, fmt.Sprintf("lane %d of %d", i+1, r.job.Lanes))
 		if err := workflow.ExecuteActivity(laneCtx, r.steps.RunLane, in).Get(laneCtx, &result); err != nil {
 			return lanesStopped, err
 		}
@@ -186,12 +186,12 @@ func selfPause(waiting []*activities.LaneResult) *Pause {
 // reportProgress updates the details and the query's answer until ctx ends.
 func (r *bulkRun) reportProgress(ctx workflow.Context) {
 	for workflow.NewTimerWithOptions(ctx, progressInterval, workflow.TimerOptions{Summary: "update the progress"}).Get(ctx, nil) == nil {
-		if r.readBulk(ctx) == nil {
+		if r.readJob(ctx) == nil {
 			r.describe(ctx)
 		}
 	}
 }
 
-func (r *bulkRun) readBulk(ctx workflow.Context) error {
-	return r.step(ctx, "read the progress", r.steps.ReadJob, r.in.ID)
+func (r *bulkRun) readJob(ctx workflow.Context) error {
+	return r.updateJob(ctx, "read the progress", r.steps.ReadJob, r.in.ID)
 }

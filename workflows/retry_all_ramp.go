@@ -11,30 +11,30 @@ import (
 	"dlqmanager/dlq"
 )
 
-// openStep sets the step limit of the ramp's next step, or lifts the limit after the last step.
-// Without a ramp openStep does nothing.
-func (r *bulkRun) openStep() error {
-	ramp := r.bulk.Spec.Ramp
-	if ramp == nil || r.stepOpen || r.rampStep > len(ramp.Steps) {
+// openRampStep sets the step limit of the ramp's next step, or lifts the limit after the last step.
+// Without a ramp openRampStep does nothing.
+func (r *bulkRun) openRampStep() error {
+	ramp := r.job.Spec.Ramp
+	if ramp == nil || r.rampStepOpen || r.rampStep > len(ramp.Steps) {
 		return nil
 	}
-	limit := activities.StepLimitInput{ID: r.bulk.ID}
+	limit := activities.StepLimitInput{ID: r.job.ID}
 	summary := "ramp: the rest"
 	if r.rampStep < len(ramp.Steps) {
 		messages := int64(ramp.Steps[r.rampStep])
 		limit.Messages = &messages
 		summary = fmt.Sprintf("ramp: step %d, %d messages", r.rampStep+1, messages)
 	}
-	r.stepOpen = true
+	r.rampStepOpen = true
 	ctx := storeOptions(r.jobCtx, summary)
 	return workflow.ExecuteActivity(ctx, r.steps.SetStepLimit, limit).Get(ctx, nil)
 }
 
-// watchStep waits after a step and then reads how many messages came back. watchStep pauses the
+// watchRampStep waits after a step and then reads how many messages came back. watchRampStep pauses the
 // job when these are too many. done says that no messages are left.
-func (r *bulkRun) watchStep(ctx workflow.Context) (done bool, err error) {
-	ramp := r.bulk.Spec.Ramp
-	if ramp == nil || !r.stepOpen || r.rampStep >= len(ramp.Steps) {
+func (r *bulkRun) watchRampStep(ctx workflow.Context) (done bool, err error) {
+	ramp := r.job.Spec.Ramp
+	if ramp == nil || !r.rampStepOpen || r.rampStep >= len(ramp.Steps) {
 		return true, nil
 	}
 	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Sent step %d of the ramp, %d messages. Waiting %s for messages that come back.",
@@ -52,11 +52,11 @@ func (r *bulkRun) watchStep(ctx workflow.Context) (done bool, err error) {
 			return false, err // paused by an operator, or the history is long
 		}
 	}
-	r.rampStep, r.stepOpen = r.rampStep+1, false
-	if err := r.readBulk(ctx); err != nil {
+	r.rampStep, r.rampStepOpen = r.rampStep+1, false
+	if err := r.readJob(ctx); err != nil {
 		return false, err
 	}
-	sent, back := r.bulk.Counts.Retried, r.bulk.CameBack
+	sent, back := r.job.Counts.Retried, r.job.CameBack
 	if r.pause == nil && sent > 0 && float64(back) > ramp.MaxCameBack*float64(sent) {
 		r.pause = &Pause{Reason: fmt.Sprintf(
 			"%d of %d messages came back after step %d of the ramp, more than %g %%; resume to continue, or cancel",
@@ -66,7 +66,7 @@ func (r *bulkRun) watchStep(ctx workflow.Context) (done bool, err error) {
 		r.pause = &Pause{Reason: fmt.Sprintf("nobody knows whether consumers got past the messages of step %d of the ramp: %s; resume to continue, or cancel",
 			r.rampStep, unknown)}
 	}
-	return r.bulk.Counts.Done() >= r.bulk.Matched && r.pause == nil, nil
+	return r.job.Counts.Done() >= r.job.Matched && r.pause == nil, nil
 }
 
 // The wait between two looks at the verified messages doubles. A reason that is gone once the
@@ -84,7 +84,7 @@ func (r *bulkRun) awaitVerified(ctx workflow.Context) (verified bool, unknown st
 	began := workflow.Now(ctx)
 	for wait := verifyCheckMin; ; wait = min(2*wait, verifyCheckMax) {
 		var v dlq.Verifications
-		if err := workflow.ExecuteActivity(storeOptions(r.jobCtx, "are the messages verified"), r.steps.VerifyJob, r.bulk.ID).Get(ctx, &v); err != nil {
+		if err := workflow.ExecuteActivity(storeOptions(r.jobCtx, "are the messages verified"), r.steps.VerifyJob, r.job.ID).Get(ctx, &v); err != nil {
 			return false, "", err
 		}
 		isNew := v.Unknown == v.Reasons[dlq.ReasonNotRead]+v.Reasons[dlq.ReasonGroupGone] && workflow.Now(ctx).Sub(began) < verifyPatience

@@ -78,7 +78,7 @@ func (u RateUpdate) check() error {
 const typeEnded = "Ended"
 
 func (r *bulkRun) handleUpdates(ctx workflow.Context) error {
-	if err := workflow.SetQueryHandler(ctx, QueryProgress, func() (dlq.Job, error) { return r.bulk, nil }); err != nil {
+	if err := workflow.SetQueryHandler(ctx, QueryProgress, func() (dlq.Job, error) { return r.job, nil }); err != nil {
 		return err
 	}
 	err := workflow.SetUpdateHandlerWithOptions(ctx, UpdatePause, r.onPause, workflow.UpdateHandlerOptions{
@@ -108,13 +108,13 @@ func (r *bulkRun) onPause(ctx workflow.Context, in PauseUpdate) (dlq.Job, error)
 		reason = "paused by an operator"
 	}
 	r.pause = &Pause{Reason: reason, Update: workflow.GetCurrentUpdateInfo(ctx).ID}
-	return r.awaitPauseUpdate(ctx, func() bool { return r.bulk.State == dlq.JobPaused && r.bulk.Reason == reason })
+	return r.awaitPauseUpdate(ctx, func() bool { return r.job.State == dlq.JobPaused && r.job.Reason == reason })
 }
 
 // onResume returns once the job runs again.
 func (r *bulkRun) onResume(ctx workflow.Context) (dlq.Job, error) {
 	r.pause, r.resumedBy = nil, workflow.GetCurrentUpdateInfo(ctx).ID
-	return r.awaitPauseUpdate(ctx, func() bool { return r.bulk.State == dlq.JobRunning })
+	return r.awaitPauseUpdate(ctx, func() bool { return r.job.State == dlq.JobRunning })
 }
 
 // awaitPauseUpdate waits for the effect of a pause or a resume, or for a later update, which
@@ -126,22 +126,22 @@ func (r *bulkRun) awaitPauseUpdate(ctx workflow.Context, effect func() bool) (dl
 }
 
 func (r *bulkRun) onSetRate(ctx workflow.Context, in RateUpdate) (dlq.Job, error) {
-	if err := r.rate.Lock(ctx); err != nil {
+	if err := r.rateMutex.Lock(ctx); err != nil {
 		return dlq.Job{}, err
 	}
-	defer r.rate.Unlock()
+	defer r.rateMutex.Unlock()
 	if _, err := r.await(ctx, func() bool { return r.phase == phaseRunning }); err != nil {
 		return dlq.Job{}, err
 	}
 	perSecond := *in.PerSecond // the validator refuses an update without a number
 	ctx = storeOptions(ctx, "set the rate limit")
 	err := workflow.ExecuteActivity(ctx, r.steps.SetJobRate,
-		activities.RateInput{ID: r.bulk.ID, PerSecond: perSecond, Update: workflow.GetCurrentUpdateInfo(ctx).ID}).Get(ctx, nil)
+		activities.RateInput{ID: r.job.ID, PerSecond: perSecond, Update: workflow.GetCurrentUpdateInfo(ctx).ID}).Get(ctx, nil)
 	if err != nil {
 		return dlq.Job{}, err
 	}
-	r.bulk.Spec.RateLimit = perSecond
-	return r.bulk, nil
+	r.job.Spec.RateLimit = perSecond
+	return r.job, nil
 }
 
 // await waits until the condition holds or the run ends. If the run continues as new, the
@@ -153,7 +153,7 @@ func (r *bulkRun) await(ctx workflow.Context, condition func() bool) (dlq.Job, e
 	if r.phase == phaseEnded {
 		return dlq.Job{}, errEnded()
 	}
-	return r.bulk, nil
+	return r.job, nil
 }
 
 func errEnded() error {
