@@ -17,16 +17,16 @@ import (
 	"dlqmanager/dlq"
 )
 
-// ArrivalStore stores dead letters. An error that wraps dlq.ErrUnavailable is not due to
-// an arrival; any other error may be.
+// ArrivalStore stores dead letters. An error that wraps dlq.ErrUnavailable would fail any
+// arrivals. Any other error may be caused by one of the given arrivals.
 type ArrivalStore interface {
 	// Ingest stores the arrivals in the order of the slice and moves the positions of
 	// their partitions, in one transaction, and returns the ids of new messages. It stores
 	// nothing and returns dlq.ErrPositionMoved when a position differs from Advance.From.
 	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
-	// Positions returns the position of each partition, in their order.
+	// Positions returns the position of each partition, in the order of the partitions.
 	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
-	// Pending counts the PENDING messages of each of these dead-letter topics, and of all.
+	// Pending counts the PENDING messages of each given dead-letter topic, and of all topics.
 	Pending(ctx context.Context, dlqTopics []string) (counts []int64, all int64, err error)
 }
 
@@ -34,12 +34,12 @@ type ArrivalStore interface {
 // each partition, which is the next offset to read, and moves it in the transaction that
 // stores the records. Reading continues at the position after a rebalance, a crash, a
 // reset of the group's offsets, and a restore of the database to an earlier moment. A
-// record that is read twice is stored once, since its message's id follows from it.
+// record that is read twice is stored once, since the message's id is computed from the record.
 //
 // A loop polls and stores. While the store is unavailable, the loop waits without
-// polling, so memory stays bounded by the records that are already fetched. Meanwhile it
+// polling, so memory stays bounded by the records that are already fetched. Meanwhile the loop
 // allows rebalances, so this process stays a member of the group. When a partition is revoked, the
-// loop drops the partition's records, and the next member reads them.
+// loop drops the partition's records, and the partition's next member reads them.
 type Ingest struct {
 	o           Options
 	store       ArrivalStore
@@ -57,14 +57,15 @@ type Ingest struct {
 	logRanges        *logRanges
 	positionsChecked time.Time
 	pendingLimit     pendingLimit
-	// assignedTopics were assigned to this process since Run began, and exist. Kafka hides a
-	// topic that the user may no longer describe, and the client then forgets the topic silently.
+	// assignedTopics has the topics that were assigned to this process since Run began, without
+	// deleted topics. Kafka hides a topic that the user may no longer describe, and the client
+	// then forgets the topic silently.
 	assignedTopics map[string]bool
-	// denied and unknownRetention limit the entries about a topic in the log.
+	// denied and unknownRetention log a topic once an hour at most.
 	denied, unknownRetention hourly
 }
 
-// NewIngest does not connect; Run does.
+// NewIngest checks the options. It does not connect to Kafka, as Run does.
 func NewIngest(o Options, store ArrivalStore, topics *dlq.Topics, log *zap.Logger, reg prometheus.Registerer) (*Ingest, error) {
 	o = o.withDefaults()
 	if err := kgo.ValidateOpts(o.consumer(log, reg, topics.Expression())...); err != nil {
@@ -94,13 +95,13 @@ func (in *Ingest) Run(ctx context.Context) error {
 		return errors.New("the ingest is running already")
 	}
 	defer in.running.Store(false)
-	in.status.start() // before the client starts, which updates the status
+	in.status.start() // before the client starts, because the client's hooks update the status
 	defer in.status.stop()
 	if err := in.open(); err != nil {
 		return err
 	}
 
-	// work ends StopGrace after ctx, so that the current batch is stored.
+	// work ends StopGrace after ctx, so that the current batch can still be stored.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	defer context.AfterFunc(ctx, func() {
@@ -140,8 +141,8 @@ func (in *Ingest) open() (err error) {
 	return err
 }
 
-// close leaves the group, so that the other members get its partitions immediately and not
-// after the session timeout. The limit is commitTimeout.
+// close leaves the group, so that the other members get this member's partitions immediately and
+// not after the session timeout. close takes commitTimeout at most.
 func (in *Ingest) close() {
 	in.client.AllowRebalance()
 	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
@@ -149,8 +150,8 @@ func (in *Ingest) close() {
 	if err := in.client.LeaveGroupContext(ctx); err != nil {
 		in.log.Warn("could not leave the consumer group; the session timeout will end the membership", zap.Error(err))
 	}
-	// Close leaves the group once more. During a rebalance the coordinator answers only
-	// after the dead members have timed out.
+	// Client.Close takes no context and leaves the group once more. During a rebalance the
+	// coordinator answers only after the dead members have timed out.
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -171,8 +172,8 @@ const (
 	batchBytes   = 4 << 20
 )
 
-// poll polls once and stores the records. Without records, poll returns in time for
-// checkPositions.
+// poll polls once and stores the records. It waits at most positionCheckInterval for records,
+// and then calls checkPositions.
 func (in *Ingest) poll(ctx, work context.Context) {
 	limit, cancel := context.WithTimeout(ctx, positionCheckInterval)
 	defer cancel()
@@ -206,24 +207,24 @@ type received struct {
 	isMarker   bool
 	offset     int64
 	assignment *assignment
-	after      dlq.Position // of the partition, once the record is stored
-	logStart   int64        // of its partition, when it was fetched; -1 is unknown
+	after      dlq.Position // the partition's position once the record is stored
+	logStart   int64        // the partition's log start offset at the fetch; -1 if unknown
 }
 
-// batches divides the records of a poll into batches. A batch may have several topics.
+// batches divides the records of a poll into batches. A batch may have records of several topics.
 func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][]received) {
 	var batch []received
 	var recreated []*assignment
 	bytes := 0
 	fetches.EachTopic(func(topic kgo.FetchTopic) {
-		id := in.ids.of(topic)
+		topicID := in.ids.of(topic)
 		topic.EachPartition(func(fetched kgo.FetchPartition) {
 			assignment := in.assignments.assignment(topicPartition{topic.Topic, fetched.Partition})
 			if assignment == nil || len(fetched.Records) == 0 {
-				return // revoked after the fetch
+				return // the partition was revoked after the fetch, or has no records
 			}
-			if assignment.topicID != id { // the topic was re-created, with new offsets
-				recreated = append(recreated, assignment.recreated(id))
+			if assignment.topicID != topicID { // the topic was re-created, with new offsets
+				recreated = append(recreated, assignment.recreated(topicID))
 				return
 			}
 			if !in.reachedSeekOffset(assignment, &fetched) {
@@ -244,7 +245,7 @@ func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][
 					logStart:   fetched.LogStartOffset,
 				}
 				if !next.isMarker {
-					next.arrival = ArrivalOf(in.topics, in.o.Grouping, in.o.MaxRetries, id, r)
+					next.arrival = ArrivalOf(in.topics, in.o.Grouping, in.o.MaxRetries, topicID, r)
 				}
 				batch = append(batch, next)
 			}
@@ -275,7 +276,7 @@ func (in *Ingest) decode(ctx context.Context, batch []received) {
 	in.o.Decoder.DecodeArrivals(ctx, arrivals)
 }
 
-// The wait between two attempts to store doubles.
+// A failed store is repeated after storeBackoffMin. Each further wait is twice as long, up to storeBackoffMax.
 const (
 	storeBackoffMin = 100 * time.Millisecond
 	storeBackoffMax = 5 * time.Second
@@ -307,16 +308,16 @@ func (in *Ingest) storeBatch(work context.Context, batch []received) {
 			if moved {
 				continue
 			}
-			err = fmt.Errorf("%w: %w", dlq.ErrUnavailable, cmp.Or(followErr, err)) // unchanged: perhaps two databases answer in turn
+			err = fmt.Errorf("%w: %w", dlq.ErrUnavailable, cmp.Or(followErr, err)) // no position moved; perhaps two databases answer in turn
 		}
-		// If the error is due to one arrival, the other arrivals are stored without it.
+		// One arrival may have caused the error, so each half of the batch is tried alone.
 		if len(batch) > 1 && !errors.Is(err, dlq.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
 			in.storeBatch(work, batch[:len(batch)/2])
 			in.storeBatch(work, batch[len(batch)/2:])
 			return
 		}
 		in.reportStalled(batch, wait, err)
-		in.commit(work, in.assignments.all(nil)) // the positions after earlier batches
+		in.commit(work, in.assignments.all(nil)) // the positions that earlier batches reached
 		in.client.AllowRebalance()               // a rebalance must not wait for the store
 		sleep(work, wait)
 	}
@@ -332,8 +333,8 @@ func arrivalsOf(batch []received) []dlq.Arrival {
 	return arrivals
 }
 
-// advancesOf returns the assignments of a batch, and for each the advance of its position
-// past the batch's records.
+// advancesOf returns the assignments of a batch and, in the same order, the advances of the
+// partitions' positions past the records of the batch.
 func advancesOf(batch []received) (assignments []*assignment, advances []dlq.Advance) {
 	for i := range batch {
 		r := &batch[i]
@@ -342,8 +343,8 @@ func advancesOf(batch []received) (assignments []*assignment, advances []dlq.Adv
 			n = len(assignments)
 			assignments = append(assignments, r.assignment)
 			advance := dlq.Advance{Partition: r.assignment.partitionID(), Topic: r.assignment.topic, From: r.assignment.position}
-			// Only offsets before the log start offset are lost. Later offsets have no record
-			// because of compaction, or only an aborted record.
+			// Kafka has deleted unread records only before the log start offset. Later offsets
+			// are missing after a compaction, or belong to aborted transactions.
 			if next := r.assignment.position.Next; next >= 0 && r.offset >= r.logStart {
 				advance.Lost = max(r.logStart-next, 0)
 			}
@@ -403,7 +404,7 @@ func (in *Ingest) count(batch []received, stored []dlq.ID) {
 	}
 }
 
-// every calls do at once and then in each interval, until ctx ends.
+// every calls do at once and then once in each interval, until ctx ends.
 func every(ctx context.Context, interval time.Duration, do func(context.Context)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
