@@ -28,9 +28,9 @@ type planView struct {
 	ByStatus  map[dlq.Status]int64 `json:"by_status"`
 	Sample    []listedView         `json:"sample"`
 	ByGroup   []dlq.PlanGroup      `json:"by_group"`
-	// MoreGroups is how many groups ByGroup leaves out.
+	// MoreGroups is the number of groups that ByGroup leaves out.
 	MoreGroups int64 `json:"more_groups"`
-	// Filters and RequestReason are the request's.
+	// Filters and RequestReason are the filters and the reason of the request.
 	Filters          filterView `json:"filters"`
 	RequestReason    *string    `json:"request_reason"`
 	*retryPlanFields            // present for a bulk retry
@@ -43,7 +43,7 @@ type retryPlanFields struct {
 	retrySpecView
 }
 
-// createPlan answers with the effect that a job would have, and keeps it as a plan.
+// createPlan computes the effect that a job would have, stores the plan, and answers with the plan.
 func (s *Server) createPlan(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	requestedBy(c).isPlan = true
 	spec, err := s.readSpec(ctx, c, readBody(c, jobFields...))
@@ -70,11 +70,12 @@ func (s *Server) createPlan(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	return s.replyPlan(c, &plan, preview.Sample)
 }
 
-// plan answers with a plan as createPlan did. Its sample has the messages as they are now, without deleted ones.
+// plan answers with a stored plan, in the form of createPlan. The sample leaves out deleted messages and
+// shows the other messages as they are now.
 func (s *Server) plan(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	plan, err := s.guard.Plan(ctx, id)
 	if err != nil {
-		return describePlan(err, id)
+		return describePlanError(err, id)
 	}
 	if !plan.IsStarted {
 		if err := s.checkExpiry(ctx, &plan); err != nil {
@@ -88,7 +89,7 @@ func (s *Server) plan(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) er
 	return s.replyPlan(c, &plan, sample)
 }
 
-// readSample returns the messages of a plan's sample in its order.
+// readSample returns the messages of a plan's sample, in the order of the sample.
 func (s *Server) readSample(ctx context.Context, plan *dlq.JobPlan) ([]dlq.Message, error) {
 	ids := plan.Summary.Sample
 	if len(ids) == 0 {
@@ -126,15 +127,15 @@ func (s *Server) replyPlan(c *fiber.Ctx, plan *dlq.JobPlan, messages []dlq.Messa
 	return reply(c, http.StatusOK, view)
 }
 
-// describePlan explains why a plan is not returned.
-func describePlan(err error, id dlq.ID) error {
+// describePlanError explains why a plan cannot be returned.
+func describePlanError(err error, id dlq.ID) error {
 	if errors.Is(err, dlq.ErrSpecUnreadable) {
 		return conflict("the plan cannot be read; make a new one", err)
 	}
 	return describeNotFound(err, "plan", id)
 }
 
-// effectOf is the effect of a job, with the targets of the present routes.
+// effectOf returns the effect of a job. Its targets follow from the routes as they are now.
 func (s *Server) effectOf(spec *dlq.JobSpec, preview *dlq.JobPreview) dlq.Effect {
 	effect := dlq.Effect{Matched: preview.Matched, Digest: preview.Digest}
 	if spec.Kind == dlq.KindRetry {
@@ -158,7 +159,7 @@ func (s *Server) startPlan(ctx context.Context, c *fiber.Ctx, b *body) error {
 	}
 	plan, err := s.guard.Plan(ctx, id)
 	if err != nil {
-		return describePlan(err, id)
+		return describePlanError(err, id)
 	}
 	logSpec(c, &plan.Spec)
 	if reason != "" {
@@ -220,17 +221,18 @@ func (s *Server) checkExpiry(ctx context.Context, plan *dlq.JobPlan) error {
 		message: "the plan expired at " + plan.ExpiresAt.Format(time.RFC3339) + "; make a new one"}
 }
 
-// preview reads within the limits of a plan: its time, and how many are made at once.
+// preview calls read within the two limits of plans: the time that a plan may take, and the number of plans that are made
+// at once.
 func (s *Server) preview(c *fiber.Ctx, read func(context.Context) (dlq.JobPreview, error)) (result dlq.JobPreview, err error) {
 	ctx, cancel := context.WithTimeout(c.UserContext(), s.options.PlanTimeout)
 	defer cancel()
-	defer context.AfterFunc(s.draining, cancel)() // a stop does not wait for it
+	defer context.AfterFunc(s.draining, cancel)() // the server's stop does not wait for a plan
 	a := accessOf(ctx)
 	release, others := s.planLimit.take(ctx, &a.principal)
 	switch {
 	case release != nil:
 		defer release()
-	case ctx.Err() == nil: // too many wait
+	case ctx.Err() == nil: // too many plans wait already
 		return result, unavailable(others+" plans are being made or waiting; try again later", errors.New("too many plans"))
 	default:
 		return result, s.timeoutError(ctx, others+" plans were being made for", "try again later", ctx.Err())
@@ -241,9 +243,9 @@ func (s *Server) preview(c *fiber.Ctx, read func(context.Context) (dlq.JobPrevie
 	return result, err
 }
 
-// timeoutError names the limit of a plan when ctx has exceeded it. At the deadline a
-// store may report the database as unavailable, which would mislead. Every other error
-// is returned unchanged.
+// timeoutError names the time limit of plans if ctx has exceeded the limit. The store may then
+// have reported the database as unavailable, which would mislead. Without a timeout, err is
+// returned unchanged.
 func (s *Server) timeoutError(ctx context.Context, reason, remedy string, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
