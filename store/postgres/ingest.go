@@ -13,28 +13,28 @@ import (
 	"dlqmanager/dlq"
 )
 
-// ingestTimeout is for a batch of large messages over a slow network.
+// ingestTimeout is long enough for a batch of large messages over a slow network.
 const ingestTimeout = time.Minute
 
-// suspendedAfter is how long a COPY may take before its program counts as suspended. That is
-// longer than ingestTimeout, after which a program that runs has ended its COPY.
+// suspendedAfter is how long a COPY may take before its program counts as suspended. A program
+// that runs ends its COPY after ingestTimeout at the latest.
 const suspendedAfter = 2 * ingestTimeout
 
-// StoreArrivals stores dead letters as Ingest does, without positions, and returns how many
-// were new.
+// StoreArrivals stores dead letters as Ingest does, moves no positions, and returns how many
+// of the messages were new.
 func (s *Store) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error) {
 	ids, err := s.Ingest(ctx, arrivals, nil)
 	return len(ids), err
 }
 
 // Ingest stores dead letters and moves the positions of the partitions that they were read
-// from, all in a transaction. The result is the ids of the new messages. A known id is
-// skipped, also when its message has been archived. The order of the slice becomes the
-// order of Seq. Messages that came back are counted for the bulk retry that sent them. Ingest
-// returns dlq.ErrPositionMoved when a position is not the position that its advance starts from.
+// from, all in one transaction. The result is the ids of the new messages. An arrival with a
+// known id is skipped, also when its message has been archived. Seq follows the order of
+// arrivals. Messages that came back are counted for the bulk retry that sent them. Ingest
+// returns dlq.ErrPositionMoved when a position differs from Advance.From.
 //
-// When the server refuses the data of a row, each payload is tried alone, and refused
-// payloads are left out. The bytes of a record are never refused.
+// When the server refuses the data of a row, each payload is tried alone, and the refused
+// payloads are left out. The server never refuses the bytes of a record.
 func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error) {
 	if len(arrivals) == 0 && len(advances) == 0 {
 		return nil, nil
@@ -43,15 +43,15 @@ func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []d
 }
 
 func (s *Store) storeBatch(ctx context.Context, in *ingest) (stored []dlq.ID, err error) {
-	for isTried := false; ; {
+	for payloadsTried := false; ; {
 		stored, err = s.ingest(ctx, in)
 		switch {
 		case errors.Is(err, errNoGroup):
 			if err := s.assignGroups(ctx, in.rows); err != nil {
 				return nil, err
 			}
-		case isDataError(err) && !isTried:
-			isTried = true
+		case isDataError(err) && !payloadsTried:
+			payloadsTried = true
 			if err := s.dropBadPayloads(ctx, in.rows); err != nil {
 				return nil, err
 			}
@@ -61,7 +61,7 @@ func (s *Store) storeBatch(ctx context.Context, in *ingest) (stored []dlq.ID, er
 	}
 }
 
-// dropBadPayloads removes the payloads that the database refuses. Their bytes are stored.
+// dropBadPayloads removes the payloads that the database refuses. The values of their records stay.
 func (s *Store) dropBadPayloads(ctx context.Context, rows []*arrivalRow) error {
 	for _, row := range rows {
 		_, _, err := queryOne(ctx, s, "try payload", pgx.RowTo[bool], payloadSQL, pgx.NamedArgs{"payload": string(row.Payload)})
@@ -94,16 +94,17 @@ func (s *Store) ingest(ctx context.Context, in *ingest) (stored []dlq.ID, err er
 }
 
 // endSuspendedSQL ends the sessions of programs that were suspended while they copied rows.
-// The server waits there for more rows, in a transaction with locks. None of its timeouts
-// apply.
+// The server waits for more rows from such a program, in a transaction that holds locks, and
+// none of the server's timeouts ends this wait.
 const endSuspendedSQL = `
 SELECT count(pg_terminate_backend(pid))
 FROM pg_stat_activity
 WHERE datname = current_database() AND pg_has_role(usesysid, 'USAGE') AND state = 'active' AND wait_event = 'ClientRead'
 	AND query LIKE 'copy "dlq".%' AND query_start < clock_timestamp() - make_interval(secs => @seconds)`
 
-// endSuspended is called by those whom such a program may block. They report that they were
-// blocked, and try again; so an error here needs no report of its own.
+// endSuspended is called after a lock timeout, because a suspended program may hold the lock.
+// The caller reports the lock timeout and tries again, so the error of endSuspended is not
+// reported.
 func (s *Store) endSuspended(ctx context.Context) {
 	_, _, _ = queryOne(ctx, s, "end suspended ingest", pgx.RowTo[int], endSuspendedSQL,
 		pgx.NamedArgs{"seconds": s.suspendedAfter.Seconds()})
@@ -112,31 +113,33 @@ func (s *Store) endSuspended(ctx context.Context) {
 // ingest is a batch that is being stored.
 //
 // Its rows are copied into the tables, which takes half as long as an INSERT of the same
-// rows. COPY cannot skip a row, so the ids that are stored already are looked up before.
-// When another transaction stores the same message meanwhile, the primary key refuses the
-// batch, and the batch runs again. That is rare, since the positions are locked.
+// rows. COPY cannot skip a row, so ids that are stored already are looked up first. When
+// another transaction stores the same message meanwhile, the primary key refuses the batch,
+// and the transaction runs again. Such conflicts are rare, since the positions are locked.
 type ingest struct {
 	rows     []*arrivalRow
 	advances []dlq.Advance
 	outbox   bool
-	// fixes are the fixes of the fixed groups of the rows.
+	// fixes has the fix of each group of the rows that is marked as fixed.
 	fixes map[dlq.ID]dlq.GroupFix
-	// targets decide where a message was sent whose delivery is not recorded.
+	// targets tells where a message without a recorded target was sent.
 	targets *dlq.Targets
-	// begin, if any, is called first in the transaction.
+	// begin, if not nil, is called first in the transaction.
 	begin func(ctx context.Context, tx pgx.Tx) error
 }
 
-// arrivalRow is an arrival with the further values of its columns.
+// arrivalRow is an arrival with the further values of its rows.
 type arrivalRow struct {
 	dlq.Arrival
 	headers []byte
 	keyHash int32
 	group   dlq.ID
-	// cameBack is set when the message is the message that PreviousID names. Each try decides anew.
+	// cameBack is set when the arrival is the message PreviousID, which was sent back and failed
+	// again. Each try of the transaction sets cameBack anew.
 	cameBack bool
-	// claimedCount is the retry count of the record, which counts only for a message that came back.
-	claimedCount int
+	// headerRetryCount is the retry count in the headers of the record. It is used only for a
+	// message that came back.
+	headerRetryCount int
 }
 
 // newIngest keeps the first arrival with each id.
@@ -150,23 +153,23 @@ func newIngest(arrivals []dlq.Arrival, advances []dlq.Advance, outbox bool) *ing
 		}
 		seen[a.ID] = true
 		in.rows = append(in.rows, &arrivalRow{Arrival: a, headers: encodeHeaders(a.Record.Headers), keyHash: dlq.KeyHash(a.Record.Key, a.ID),
-			group: dlq.GroupID(&a.Fingerprint), claimedCount: a.RetryCount})
+			group: dlq.GroupID(&a.Fingerprint), headerRetryCount: a.RetryCount})
 	}
 	return in
 }
 
-// store locks the positions first, so the second of two programs with the same records waits.
-// Bodies are inserted in the order of their ids, so that without positions they wait too,
-// and do not deadlock. Messages are inserted in the order of the batch, which becomes the
-// order of seq. The jobs of messages that came back are locked last, in the order of their
-// ids.
+// store locks the positions first. So of two programs with the same records, the second program
+// waits. Bodies are inserted in the order of their ids, so that two programs without positions
+// wait for each other too, and do not deadlock. Messages are inserted in the order of the batch,
+// which becomes the order of seq. The jobs of messages that came back are locked last, in the
+// order of the jobs' ids.
 func (in *ingest) store(ctx context.Context, tx pgx.Tx) ([]dlq.ID, error) {
 	if in.begin != nil {
 		if err := in.begin(ctx, tx); err != nil {
 			return nil, err
 		}
 	}
-	bodies, messages, err := in.unknown(ctx, tx)
+	bodies, messages, err := in.findUnknown(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +183,7 @@ func (in *ingest) store(ctx context.Context, tx pgx.Tx) ([]dlq.ID, error) {
 	return idsOf(messages), in.finish(ctx, tx, messages)
 }
 
-// lockPositionsSQL counts the positions that the advances still start from.
+// lockPositionsSQL locks and counts the positions that have not moved: each is still where its advance starts.
 const lockPositionsSQL = `
 WITH advance AS (
 	SELECT * FROM unnest(@topic_ids::uuid[], @partitions::int[], @froms::bigint[]) AS a (topic_id, partition, from_offset)
@@ -194,9 +197,8 @@ WITH advance AS (
 )
 SELECT count(*) FROM position`
 
-// knownSQL finds the ids that have a body, a message, or both. A message is known by its
-// body, also after its message was archived. A row that another program inserted has no
-// body.
+// knownSQL finds the ids that have a body, a message, or both. The body of an archived message
+// stays where it is. A message that another program inserted has no body.
 const knownSQL = `
 SELECT known.*
 FROM (
@@ -207,8 +209,8 @@ FROM (
 ) AS known
 WHERE has_body OR has_message`
 
-// previousSQL reads the dead-letter topics of earlier messages, their original topics, and where they
-// were sent as far as recorded: with the delivery, or as the target of the running job.
+// previousSQL reads, for each earlier message, its dead-letter topic, its original topic, and the target
+// topic. The target topic is recorded with the delivery, or in the job of the message's owner, or not at all.
 const previousSQL = `
 SELECT p.id, p.dlq_topic, p.original_topic, COALESCE(t.topic, j.spec->>'target_topic', '')
 FROM unnest(@previous_ids::uuid[]) AS a (id)
@@ -228,7 +230,7 @@ func (in *ingest) markCameBack(rows pgx.Rows, byPrevious map[dlq.ID][]*arrivalRo
 	var dlqTopic, originalTopic, target string
 	_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &dlqTopic, &originalTopic, &target}, func() error {
 		if target == "" {
-			target, _ = in.targets.Of(originalTopic, "") // none if the target is refused
+			target, _ = in.targets.Of(originalTopic, "") // stays empty if the target is not allowed
 		}
 		for _, row := range byPrevious[id] {
 			row.cameBack = row.CameBack(dlqTopic, target)
@@ -238,12 +240,12 @@ func (in *ingest) markCameBack(rows pgx.Rows, byPrevious map[dlq.ID][]*arrivalRo
 	return err
 }
 
-// errNoGroup means that a group of the rows does not exist, perhaps not any more.
+// errNoGroup means that a group of the rows does not exist yet, or has been removed.
 var errNoGroup = errors.New("a group does not exist")
 
-// unknown locks the positions and returns the rows whose body, and those whose body and
-// message, must be inserted.
-func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*arrivalRow, err error) {
+// findUnknown locks the positions. It returns the rows whose bodies must be inserted, and among
+// these rows those whose messages must be inserted too.
+func (in *ingest) findUnknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*arrivalRow, err error) {
 	var unchanged int
 	hasBody, hasMessage := map[dlq.ID]bool{}, map[dlq.ID]bool{}
 	batch := &pgx.Batch{}
@@ -286,7 +288,7 @@ func (in *ingest) unknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*a
 		return nil, nil, errNoGroup
 	}
 	for _, row := range in.rows {
-		row.RetryCount = row.claimedCount
+		row.RetryCount = row.headerRetryCount
 		if !row.PreviousID.IsZero() && !row.cameBack {
 			row.RetryCount = 0
 		}
@@ -310,7 +312,7 @@ func (in *ingest) collectFixes(rows pgx.Rows) error {
 	return err
 }
 
-// The columns that ingest fills. The missing columns of dlq_messages have defaults.
+// The columns that ingest fills. The other columns of dlq_messages have defaults.
 var (
 	bodyColumns = []string{
 		"message_id", "topic_id", "partition", "record_offset", "key", "key_hash", "value", "headers", "record_timestamp",
@@ -367,8 +369,8 @@ FROM unnest(@topic_ids::uuid[], @partitions::int[], @topics::text[], @nexts::big
 	AS a (topic_id, partition, topic, next_offset, leader_epoch, lost)
 WHERE o.topic_id = a.topic_id AND o.partition = a.partition`
 
-// cameBackSQL counts the messages that came back, for the bulk retry that sent them last:
-// the bulk retry whose id is the owner's token.
+// cameBackSQL counts messages that came back in the job that sent them last. The job's id is the
+// owner token of the earlier message.
 const cameBackSQL = `
 WITH came_back AS (
 	SELECT CASE WHEN p.owner_token ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN p.owner_token::uuid END AS job_id,
@@ -397,7 +399,8 @@ SELECT dlq_topic, seq, id, retry_count, max_retries, error_message
 FROM dlq.dlq_messages
 WHERE id = ANY(@ids::uuid[]) AND dlq_topic <> ''`
 
-// finish moves the positions, and does all else that the new messages need. Most need nothing.
+// finish moves the positions. It also puts exhausted messages into the outbox, reopens fixed groups after a
+// regression, and counts the messages that came back. Most messages need none of these.
 func (in *ingest) finish(ctx context.Context, tx pgx.Tx, stored []*arrivalRow) error {
 	var cameBack, exhausted []*arrivalRow
 	for _, row := range stored {
@@ -441,15 +444,14 @@ func idsOf(rows []*arrivalRow) []dlq.ID {
 	return column(rows, func(r **arrivalRow) dlq.ID { return (*r).ID })
 }
 
-// ingestLock is the advisory lock that ingest holds shared while storing, and that the
-// creation of a bulk retry holds exclusively while reading its upper bound. The removal of
-// groups holds the lock exclusively too, so that no message gets into a removed group. PostgreSQL
-// assigns the order of arrival before the commit. Without the lock, a message below the
-// upper bound could become visible after the count. A program that inserts messages itself
-// is not covered without this lock. The number is arbitrary and must never
-// change.
+// ingestLock is an advisory lock. Ingest holds the lock shared while storing. The creation of a
+// job holds the lock exclusively while reading the job's upper bound: PostgreSQL assigns seq
+// before the commit, so without the lock a message below the upper bound could become visible
+// after the count. The removal of groups holds the lock exclusively too, so that no message gets
+// into a removed group. Other programs that insert messages should take the lock shared. The
+// number is arbitrary and must never change.
 const ingestLock = 7_305_011_990_415
 
-// shareIngestLockSQL also tells the triggers that the messages are in the signatures of their
-// groups.
+// shareIngestLockSQL takes the lock. It also tells the triggers not to forget the signatures of
+// groups, because signSQL adds the new messages to them.
 const shareIngestLockSQL = `SELECT pg_advisory_xact_lock_shared(@lock), set_config('dlq.signed', 'on', true)`
