@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// maxCachedText limits the text of all cached schemas. In memory a schema is up to fifty
-	// times as large.
+	// maxCachedText limits the text of all cached schemas, in bytes. A compiled schema takes up to
+	// fifty times the memory of its text.
 	maxCachedText = 1 << 20
-	// maxMisses and missTTL limit the ids that are known to be of no use.
-	maxMisses = 4096
-	missTTL   = time.Minute
+	// maxUnusable limits the number of ids that are cached as unusable, and unusableTTL the time.
+	maxUnusable = 4096
+	unusableTTL = time.Minute
 )
 
-// cache has the schemas that were used last, and the ids that cannot be used. The two do not
-// displace each other.
+// cache has the schemas that were used most recently, and the ids of schemas that cannot be used.
+// Unusable ids do not displace schemas, nor schemas ids.
 type cache struct {
-	mu      sync.Mutex
-	schemas map[uint32]*entry
-	text    int // of all schemas
-	misses  map[uint32]miss
+	mu       sync.Mutex
+	schemas  map[uint32]*entry
+	text     int // the length of the text of all schemas
+	unusable map[uint32]unusableID
 }
 
 type entry struct {
@@ -30,14 +30,16 @@ type entry struct {
 	used   time.Time
 }
 
-type miss struct {
-	err   error
+type unusableID struct {
+	err   error // why the schema cannot be used
 	until time.Time
 }
 
-func newCache() *cache { return &cache{schemas: map[uint32]*entry{}, misses: map[uint32]miss{}} }
+func newCache() *cache {
+	return &cache{schemas: map[uint32]*entry{}, unusable: map[uint32]unusableID{}}
+}
 
-// get returns a schema, or why the id cannot be used, or neither.
+// get returns the schema of an id, or the reason why the schema cannot be used. Both are nil for an id that is not cached.
 func (c *cache) get(id uint32) (*schema, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,13 +47,13 @@ func (c *cache) get(id uint32) (*schema, error) {
 		e.used = time.Now()
 		return e.schema, nil
 	}
-	if m, ok := c.misses[id]; ok && time.Now().Before(m.until) {
-		return nil, m.err
+	if u, ok := c.unusable[id]; ok && time.Now().Before(u.until) {
+		return nil, u.err
 	}
-	return nil, nil //nolint:nilnil // unknown is neither
+	return nil, nil //nolint:nilnil // the id is not cached
 }
 
-// add forgets the schemas that were not used for longest, once their text exceeds the limit.
+// add caches a schema. While the text of all schemas exceeds the limit, add removes the least recently used schema.
 func (c *cache) add(id uint32, s *schema) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,13 +73,13 @@ func (c *cache) remove(id uint32) {
 	}
 }
 
-// addMiss forgets all misses when there are too many: most of them are values that only look as if
-// they were in the wire format.
-func (c *cache) addMiss(id uint32, err error) {
+// addUnusable caches an id as unusable. When there are too many, addUnusable first forgets all unusable ids. Most
+// of the ids come from values that only look as if they were in the wire format, and few of them occur again.
+func (c *cache) addUnusable(id uint32, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.misses) >= maxMisses {
-		clear(c.misses)
+	if len(c.unusable) >= maxUnusable {
+		clear(c.unusable)
 	}
-	c.misses[id] = miss{err, time.Now().Add(missTTL)}
+	c.unusable[id] = unusableID{err, time.Now().Add(unusableTTL)}
 }

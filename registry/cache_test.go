@@ -29,18 +29,18 @@ func TestTheCacheForgetsTheSchemasThatWereNotUsedForLongest(t *testing.T) {
 	require.True(t, known(0))
 }
 
-func TestMissesDoNotDisplaceSchemas(t *testing.T) {
+func TestUnusableIDsDoNotDisplaceSchemas(t *testing.T) {
 	t.Parallel()
 	c := newCache()
 	c.add(1, &schema{size: 1})
 	gone := errors.New("gone")
-	for id := range uint32(2 * maxMisses) {
-		c.addMiss(id+10, gone)
+	for id := range uint32(2 * maxUnusable) {
+		c.addUnusable(id+10, gone)
 	}
 	s, err := c.get(1)
 	require.NoError(t, err)
 	require.NotNil(t, s)
-	require.Len(t, c.misses, maxMisses)
-	_, err = c.get(2*maxMisses + 9)
+	require.Len(t, c.unusable, maxUnusable)
+	_, err = c.get(2*maxUnusable + 9)
 	require.ErrorIs(t, err, gone)
 }

@@ -66,7 +66,7 @@ func (d *Decoder) load(ctx context.Context, id uint32) (*schema, error) {
 		return nil, unavailable(err)
 	}
 	d.metrics.requests.WithLabelValues(resultRefused).Inc()
-	d.cache.addMiss(id, known)
+	d.cache.addUnusable(id, known)
 	return nil, known
 }
 
