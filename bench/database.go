@@ -10,22 +10,23 @@ import (
 	"dlqmanager/store/postgres"
 )
 
-// database is one database of the server, with the schema.
+// database is a database of the benchmark's server.
 type database struct {
 	name  string
 	pool  *pgxpool.Pool
 	store *postgres.Store
 }
 
-// connections is the size of a pool: the programs' default.
-const connections = 25
+// maxConnections limits a pool, as the default of database.max_open_conns does in the programs.
+const maxConnections = 25
 
+// open connects to an existing database.
 func (b *bench) open(ctx context.Context, name string) (*database, error) {
 	options, err := pgxpool.ParseConfig(b.postgres.URL(name))
 	if err != nil {
 		return nil, err
 	}
-	options.MaxConns = connections
+	options.MaxConns = maxConnections
 	pool, err := pgxpool.NewWithConfig(ctx, options)
 	if err != nil {
 		return nil, err
@@ -39,9 +40,8 @@ func (b *bench) open(ctx context.Context, name string) (*database, error) {
 	return &database{name: name, pool: pool, store: store}, nil
 }
 
-// create creates a database with the schema and the messages of these topics; without
-// topics it is empty. The messages look as if they had been ingested long ago:
-// vacuumed, analysed and checkpointed.
+// create creates a database with the schema and the messages of the given topics. The tables are
+// in the state that they have long after the ingest: vacuumed, analysed and checkpointed.
 func (b *bench) create(ctx context.Context, name string, topics ...seedTopic) (*database, error) {
 	if err := b.postgres.EnsureDatabase(ctx, name); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (b *bench) create(ctx context.Context, name string, topics ...seedTopic) (*
 	return db, nil
 }
 
-// template creates a database to copy, unless it exists.
+// template creates a database for copyOf, unless the database exists.
 func (b *bench) template(ctx context.Context, name string, topics ...seedTopic) error {
 	if b.templates[name] {
 		return nil
@@ -74,9 +74,8 @@ func (b *bench) template(ctx context.Context, name string, topics ...seedTopic) 
 	return nil
 }
 
-// copyOf copies a template file by file, so every measurement has identical tables. The
-// server writes them to the disk before it returns, so the measurement does not include
-// that work.
+// copyOf copies a template file by file, so every measurement has identical tables. CREATE DATABASE
+// returns after the files are on disk, so no measurement includes these writes.
 func (b *bench) copyOf(ctx context.Context, template string) (*database, error) {
 	b.databases++
 	name := fmt.Sprintf("%s_%d", template, b.databases)
@@ -86,14 +85,14 @@ func (b *bench) copyOf(ctx context.Context, template string) (*database, error) 
 	return b.open(ctx, name)
 }
 
-// drop removes the database.
+// drop removes the database, even if other pools are connected to it.
 func (b *bench) drop(ctx context.Context, db *database) error {
 	db.pool.Close()
 	_, err := b.admin.Exec(ctx, "DROP DATABASE "+db.name+" WITH (FORCE)")
 	return err
 }
 
-// walPosition is how many bytes of WAL the server has written.
+// walPosition returns the WAL position of the server, in bytes.
 func (b *bench) walPosition(ctx context.Context) (float64, error) {
 	var position float64
 	err := b.admin.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8").Scan(&position)

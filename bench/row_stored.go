@@ -57,7 +57,7 @@ func (b *bench) closeLargeTable(ctx context.Context) error {
 func warmUp(ctx context.Context, db *database) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	for range connections {
+	for range maxConnections {
 		connection, err := db.pool.Acquire(ctx)
 		if err != nil {
 			return err
