@@ -13,16 +13,17 @@ import (
 	"dlqmanager/dlq"
 )
 
-// A closed target is tried again after closedPause, which doubles. The first pauses suit a
-// broker's restart, the longest pause a long outage.
+// A closed target is tried again after a pause, which doubles from firstClosedPause to
+// longestClosedPause. The short pauses suit the restart of a broker, and the longest pause suits
+// a long outage.
 const (
 	firstClosedPause   = time.Second
 	longestClosedPause = 30 * time.Second
 )
 
-// send publishes a page, and has the outcome of each message in hand then. A cancellation does not
-// interrupt the publish, because its outcome would be unknown. The publisher bounds its
-// duration.
+// send publishes a page and passes the outcomes of its messages to published. A cancellation does
+// not interrupt the publish, because the outcomes would be unknown. The publisher bounds the
+// duration of a publish.
 func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) {
 	if len(claim.Page) == 0 {
 		return
@@ -67,9 +68,9 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) {
 }
 
 // closedExceptTried returns the closed targets without the target that this page tries again.
-// A topic may be closed both as a whole and in some partitions. A message that tries the
-// topic may go to any of its partitions, and a message that tries a partition passes the closed
-// topic.
+// A topic may be closed both as a whole and in some partitions. A message that tries the topic may
+// go to any partition, so the list must not have the topic's partitions. A message that tries a
+// partition must also be sent when the topic is closed, so the list must not have the topic.
 func closedExceptTried(claim *dlq.LaneClaim) []dlq.Target {
 	if claim.Queue == nil || claim.Queue.OfKey {
 		return claim.Closed
@@ -81,10 +82,10 @@ func closedExceptTried(claim *dlq.LaneClaim) []dlq.Target {
 }
 
 // allClosed tells whether all topics of a page are known to be closed: as a whole, or in
-// every partition. The page is a page of which no target accepted a message.
+// every partition. The page must have no open target.
 func allClosed(outcomes []dlq.PageOutcome, deliveries []dlq.Delivery, closed []dlq.Target) bool {
 	known := map[dlq.Target]bool{}
-	partitions := map[string]int{} // how many are known to be closed
+	partitions := map[string]int{} // the number of entries of each topic in known
 	add := func(t dlq.Target) {
 		if !known[t] {
 			known[t] = true
@@ -105,14 +106,16 @@ func allClosed(outcomes []dlq.PageOutcome, deliveries []dlq.Delivery, closed []d
 	})
 }
 
-// judge decides the outcome of each message of a page, in their order. answered says that
-// some target accepted a message, or rejected a message as bad data: that target is open.
+// judge decides the outcome of each message of a page, in the order of the page. A target is open
+// when it accepted a message of the page, or rejected a message as bad data. answered says that
+// a target is open.
 //
-// A target is closed when it refused messages of the page for a reason other than bad data
-// and is not open. Its messages wait, uncounted. A message that an open target refuses, or
-// whose record cannot be read, waits alone and is tried again, as often as the policy of the error's category allows.
-// Then the message has failed. The later messages of its key wait with the message, or are skipped when the message
-// has failed, uncounted.
+// A target is closed when it is not open and refused messages of the page. The messages to a
+// closed target wait, and their retries are not counted. A message that an open target refuses,
+// or whose record cannot be read, waits by itself and is tried again as often as the policy of
+// the error's category allows. After the last try the message has failed. The later messages of
+// a key wait with an earlier message of the key that waits, and are skipped when the earlier
+// message has failed. Their retries are not counted.
 func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue, order dlq.Order) (outcomes []dlq.PageOutcome, answered bool) {
 	open := map[dlq.Target]bool{}
 	for i := range deliveries {
@@ -140,7 +143,7 @@ func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue,
 		case hasFailedOften(queue, d):
 			o = outcomeOf(e, dlq.CategoryOf(d.Err).Result(), d.Err)
 			if queue.Keys <= 1 {
-				o.Target, open[d.Target] = d.Target, true // nothing is known against the target
+				o.Target, open[d.Target] = d.Target, true // the messages of one key failed, so the target may be open
 			}
 		default:
 			tries, own := previousTries(queue, refusingTarget(d), i == 0)
@@ -157,7 +160,7 @@ func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue,
 	return outcomes, len(open) > 0
 }
 
-// refusal is why a message was refused; zero for a message that was delivered, or not sent.
+// refusal returns the error of a refused message. It is zero for a message that was delivered or was not sent.
 func refusal(d *dlq.Delivery) (r dlq.DeliveryError) {
 	var failed *dlq.DeliveryError
 	if errors.As(d.Err, &failed) {
@@ -172,30 +175,30 @@ func isRejected(d *dlq.Delivery) bool {
 	return r.Category == dlq.CategoryBadData && !r.MessageOnly
 }
 
-// isThrottledEndpoint tells whether an HTTP endpoint wants requests later.
+// isThrottledEndpoint tells whether an HTTP endpoint refused a request because of its rate limit.
 func isThrottledEndpoint(d *dlq.Delivery) bool {
 	_, isEndpoint := dlq.EndpointOf(d.Target.Topic)
 	return isEndpoint && refusal(d).Category == dlq.CategoryRateLimit
 }
 
-// isDoubtful tells whether a target that refused a message may accept further messages. An endpoint may
-// answer 403 or 404 for a single message only, which alone would keep the lane from all further messages.
+// isDoubtful tells whether a refusal may be due to the message and not to its target. An endpoint may answer 403
+// or 404 for a single message. If the endpoint then counted as closed, this message would hold back all others.
 func isDoubtful(d dlq.Delivery) bool {
 	r := refusal(&d)
 	_, isEndpoint := dlq.EndpointOf(d.Target.Topic)
 	return r.MaybeMessage || isEndpoint && r.Category == dlq.CategoryAuth && !r.TargetOnly
 }
 
-// hasFailedOften tells whether a message that tried a closed endpoint has failed: all keys in
-// its queue were tried often enough.
+// hasFailedOften tells whether a message that tried a closed endpoint has failed: the queue's tries
+// suffice for the attempts of the policy for each key in the queue.
 func hasFailedOften(queue *dlq.LaneQueue, d *dlq.Delivery) bool {
 	return queue != nil && !queue.OfKey && queue.Target == d.Target && refusal(d).MaybeMessage &&
 		queue.Tries+1 >= PolicyOf(dlq.CategoryOf(d.Err)).Attempts*max(queue.Keys, 1)
 }
 
-// previousTries returns how often the queue of the page was tried before without success:
-// the target of a closed queue, or the first message of a key's queue. own says that the tried object
-// was the message, whose target was open.
+// previousTries returns how often the target of the page's queue, or the first message of a key's
+// queue, was tried before without success. own says that the message was tried, while its target
+// was open.
 func previousTries(queue *dlq.LaneQueue, target dlq.Target, isFirst bool) (tries int, own bool) {
 	switch {
 	case queue == nil:
@@ -209,8 +212,8 @@ func previousTries(queue *dlq.LaneQueue, target dlq.Target, isFirst bool) (tries
 	}
 }
 
-// undelivered is the outcome of a message that its target did not accept. open says that
-// the target is open.
+// undelivered is the outcome of a message that its target did not accept. open says whether the
+// target is open.
 func undelivered(e *dlq.Envelope, d *dlq.Delivery, open bool, tries int) dlq.PageOutcome {
 	category := dlq.CategoryOf(d.Err)
 	policy := PolicyOf(category)
@@ -237,7 +240,7 @@ func refusingTarget(d *dlq.Delivery) dlq.Target {
 	return d.Target
 }
 
-// closedPause is how long to wait before a closed target is tried again.
+// closedPause returns the pause before a closed target is tried again.
 func closedPause(tries int, category dlq.Category, err error) time.Duration {
 	if category == dlq.CategoryRateLimit {
 		return PolicyOf(category).Wait(tries, err)
