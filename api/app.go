@@ -318,7 +318,7 @@ func (s *Server) withDeadline(h handler, parameters ...string) fiber.Handler {
 		if err := h(ctx, c, q); err != nil {
 			return err
 		}
-		answerUnchanged(c)
+		addETag(c)
 		return nil
 	}
 }

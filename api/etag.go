@@ -9,10 +9,11 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// answerUnchanged gives the successful answer to a GET an ETag, and takes the body away if the caller has it
-// already. An export has none. It runs after the handler, so 304 has passed every check of 200. Strangers write dead
-// letters, so the tag is a cryptographic hash of the body: nobody can write two answers with the same tag.
-func answerUnchanged(c *fiber.Ctx) {
+// addETag gives a successful answer to GET or HEAD an ETag, and answers 304 without a body if the caller has the
+// body already. An export has no ETag, because its body is a stream. addETag runs after the handler, so an answer of 304
+// has passed the same checks as an answer of 200. Strangers write dead letters, so the tag is a cryptographic hash of
+// the body: nobody can make two bodies with the same tag.
+func addETag(c *fiber.Ctx) {
 	response := c.Response()
 	isRead := c.Method() == http.MethodGet || c.Method() == http.MethodHead
 	if !isRead || response.StatusCode() != http.StatusOK || string(response.Header.ContentType()) == ndjson {
@@ -21,22 +22,22 @@ func answerUnchanged(c *fiber.Ctx) {
 	sum := sha256.Sum256(response.Body())
 	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 	c.Set(fiber.HeaderETag, tag)
-	if namesTag(c.Request().Header.PeekAll(fiber.HeaderIfNoneMatch), tag) {
+	if matchesTag(c.Request().Header.PeekAll(fiber.HeaderIfNoneMatch), tag) {
 		response.ResetBody()
 		response.Header.Del(fiber.HeaderContentType)
 		c.Status(http.StatusNotModified)
 	}
 }
 
-// namesTag tells whether the lines of an If-None-Match header name the tag, or any tag. The comparison is weak (RFC
-// 9110), since a proxy that compresses the answer weakens its tag.
-func namesTag(lines [][]byte, tag string) bool {
+// matchesTag tells whether the lines of an If-None-Match header have the tag or "*". The comparison is weak (RFC 9110),
+// since a proxy that compresses the answer turns the tag into a weak tag.
+func matchesTag(lines [][]byte, tag string) bool {
 	for _, line := range lines {
 		if string(bytes.TrimSpace(line)) == "*" {
 			return true
 		}
-		for named := range bytes.SplitSeq(line, []byte(",")) { // a tag with a comma splits into parts without quotes
-			if string(bytes.TrimPrefix(bytes.TrimSpace(named), []byte("W/"))) == tag {
+		for candidate := range bytes.SplitSeq(line, []byte(",")) { // parts of a tag with a comma never equal our tag
+			if string(bytes.TrimPrefix(bytes.TrimSpace(candidate), []byte("W/"))) == tag {
 				return true
 			}
 		}
