@@ -246,7 +246,7 @@ func (r *bulkRun) recheckJob(ctx workflow.Context) error {
 // the run should continue as new.
 func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	pause := r.pause
-	r.resumedBy = "" // an update that resumed an earlier pause
+	r.resumedBy = "" // forget the update that resumed an earlier pause
 	in := activities.PauseInput{ID: r.in.ID, Reason: pause.Reason, TargetClosed: pause.TargetClosed, Update: pause.Update}
 	err := r.updateJob(r.jobCtx, "pause: "+pause.Reason, r.steps.PauseJob, in)
 	if err == nil {
