@@ -42,10 +42,10 @@ func (k *Mask) withTagged(part string, data []byte, targets []masking.Target, he
 	}
 	targets = slices.Clip(targets)
 	for _, t := range k.tags {
-		paths, err := []masking.Path{masking.Whole}, error(nil)
+		paths := []masking.Path{masking.Whole}
 		if hasSchema {
-			if paths, err = pathsOf(data, t.names); err != nil {
-				paths = []masking.Path{masking.Whole}
+			if known, err := pathsOf(data, t.names); err == nil {
+				paths = known
 			}
 		}
 		for _, path := range paths {
