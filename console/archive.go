@@ -2,9 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -71,7 +68,7 @@ func (v *visit) archive() (*answer, error) {
 	plan.Set("topic", topic)
 	plan.Set("kind", "restore")
 	d.RestoreAll = pageOf("/plans/new", plan)
-	return show("archive", v.text("Archive"), d)
+	return showFiltered("archive", v.text("Archive"), d, d.Refused)
 }
 
 func (v *visit) findArchived(ctx context.Context, selected filters, d *archiveData) error {
@@ -83,8 +80,9 @@ func (v *visit) findArchived(ctx context.Context, selected filters, d *archiveDa
 		params.Sort = new(client.ListArchivedMessagesParamsSortCreatedAt)
 	}
 	found, err := v.api.ListArchivedMessages(ctx, &params, selected.options()...)
-	if d.Refused = v.refusedFilters(err); err != nil {
-		return unless(d.Refused, err)
+	if err != nil {
+		d.Refused, err = v.refusedFilters(err)
+		return err
 	}
 	d.Messages = slices.Clone(found.Value.Messages)
 	if d.Messages == nil {
@@ -99,20 +97,14 @@ func (v *visit) findArchived(ctx context.Context, selected filters, d *archiveDa
 	return nil
 }
 
-// refusedFilters is why the API does not take the filters of a list; empty for other errors. The form shows it.
-func (v *visit) refusedFilters(err error) string {
-	if refused, ok := errors.AsType[*client.APIError](err); ok && refused.Status == http.StatusBadRequest {
-		return v.explain(err)
+// archived shows an archived message.
+func (v *visit) archived() (*answer, error) {
+	parts, err := v.readParts()
+	if err != nil {
+		return nil, err
 	}
-	return ""
-}
-
-// unless returns the error, but nil if the page says it.
-func unless(said string, err error) error {
-	if said != "" {
-		return nil
-	}
-	return err
+	v.describeParts(&parts)
+	return show("archived", v.text("Archived message"), parts)
 }
 
 // restore brings one archived message back, and leads to the new message.
@@ -120,9 +112,9 @@ func (v *visit) restore() (*answer, error) {
 	id := v.PathValue("id")
 	restored, err := v.api.RestoreMessage(v.Context(), id, &client.RestoreMessageJSONRequestBody{Reason: v.field("reason")})
 	if err != nil {
-		return v.refused("/archive/"+url.PathEscape(id), err)
+		return v.refused(archivedPath(id), err)
 	}
-	return v.done("/messages/"+url.PathEscape(restored.Value.ID),
+	return v.done(messagePath(restored.Value.ID),
 		v.text("Restored from the archive. The message waits here until somebody retries it; nothing has been sent."))
 }
 

@@ -57,8 +57,8 @@ func (v *visit) audit() (*answer, error) {
 		filters = append(filters, client.Query(name, values...))
 	}
 	found, err := v.api.ListOperations(v.Context(), nil, filters...)
-	refused := v.refusedFilters(err)
-	if err != nil && refused == "" {
+	refused, err := v.refusedFilters(err)
+	if err != nil {
 		return nil, err
 	}
 	if found == nil {
@@ -76,7 +76,7 @@ func (v *visit) audit() (*answer, error) {
 		d.Operations = append(d.Operations, v.operationRow(operation, d.Actions, d.Outcomes, asked))
 	}
 	d.First, d.Next = cursorPages("/audit", asked, found.Value.Pagination.NextCursor)
-	return show("audit", v.text("Audit"), d)
+	return showFiltered("audit", v.text("Audit"), d, refused)
 }
 
 func (v *visit) operationRow(o client.Operation, actions []action, outcomes []outcome, asked url.Values) operationRow {

@@ -114,3 +114,20 @@ func addedFilters(r *http.Request) (added filters, isForm bool) {
 	}
 	return slices.DeleteFunc(added, func(one filter) bool { return !isFilter(one.Name) }), true
 }
+
+// refusedFilters is why the API does not take the filters of a list. It returns every other error as it is.
+func (v *visit) refusedFilters(err error) (refused string, other error) {
+	if isStatus(err, http.StatusBadRequest) {
+		return v.explain(err), nil
+	}
+	return "", err
+}
+
+// showFiltered answers with a page whose filters the API has refused, if refused is not empty.
+func showFiltered(template, title string, data any, refused string) (*answer, error) {
+	a := &answer{template: template, title: title, data: data}
+	if refused != "" {
+		a.status = http.StatusBadRequest
+	}
+	return a, nil
+}

@@ -27,9 +27,7 @@ func (v *visit) describeActions(d *messageData) {
 	send := firstOf(broken, busy, v.whyNotSent(m))
 	retry := v.whyNotAllowed(http.MethodPost, "/api/v1/dlq/messages/:id/retry", "dlq:message:retry")
 	d.CannotRetry, d.CannotEdit = firstOf(retry, send), firstOf(retry, send)
-	d.Hidden = hiddenParts(m)
-	d.CannotReveal = v.whyNotAllowed(http.MethodPost, "/api/v1/dlq/messages/:id/unmask", "dlq:message:unmask")
-	if len(d.Hidden) > 0 {
+	if len(valueOf(m.MaskedPaths)) > 0 {
 		d.CannotEdit = firstOf(d.CannotEdit, v.text("Parts of it are hidden from you."))
 	}
 	d.CannotDie = v.whyNotAllowed(http.MethodPost, "/api/v1/dlq/messages/:id/dead", "dlq:message:dead")
@@ -143,19 +141,10 @@ func (v *visit) reviveMessage() (*answer, error) {
 	return v.changed(messagePath(id), v.text("The message is PENDING again, with no retry used."), err)
 }
 
-// hiddenParts are the parts of a message that this user does not see.
-func hiddenParts(m *client.MessageDetail) []string {
-	if m.MaskedPaths == nil {
-		return nil
-	}
-	return *m.MaskedPaths
-}
-
 // reveal shows the hidden parts to this user for ten minutes.
 func (v *visit) reveal() (*answer, error) {
-	id := v.PathValue("id")
-	_, err := v.api.UnmaskMessage(v.Context(), id, client.UnmaskRequest{Reason: valueOf(v.field("reason"))})
-	return v.changed(messagePath(id), v.text("You see the whole message for ten minutes. The audit has your reason."), err)
+	_, err := v.api.UnmaskMessage(v.Context(), v.PathValue("id"), client.UnmaskRequest{Reason: valueOf(v.field("reason"))})
+	return v.changed(v.messageHere(), v.text("You see the whole message for ten minutes. The audit has your reason."), err)
 }
 
 func (v *visit) deleteMessage() (*answer, error) {

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -90,17 +91,27 @@ func TestWhatIsNotAllowedIsOffAndSaysWhomToAsk(t *testing.T) {
 
 func TestHiddenPartsAreNamedAndCanBeRevealed(t *testing.T) {
 	t.Parallel()
-	b := openMessage(t, letter(func(m *client.MessageDetail) { m.MaskedPaths = &[]string{"value.customer.<b>", "error_message"} }))
-	page := b.get("/messages/" + messageID)
-	require.Contains(t, page.text, "value.customer.&lt;b&gt;")
-	require.Contains(t, page.text, "An administrator of the manager can give you dlq:message:unmask")
-	require.Contains(t, b.get("/messages/"+messageID+"/edit").text, "Parts of it are hidden from you.")
+	for _, path := range messagePages {
+		b := openMessage(t, letter(func(m *client.MessageDetail) { m.MaskedPaths = &[]string{"value.customer.<b>", "error_message"} }))
+		page := b.get(path)
+		require.Contains(t, page.text, "value.customer.&lt;b&gt;")
+		require.Contains(t, page.text, "An administrator of the manager can give you dlq:message:unmask")
+		require.Contains(t, b.get("/messages/"+messageID+"/edit").text, "Parts of it are hidden from you.")
 
-	b.api["GET /api/v1/me"] = client.Me{Routes: append(slices.Clone(unrestricted.Routes), client.Me_Routes{Method: "POST", Path: "/api/v1/dlq/messages/:id/unmask"})}
-	b.api["POST /api/v1/dlq/messages/"+messageID+"/unmask"] = letter()
-	require.Contains(t, b.get("/messages/"+messageID).text, `action="/messages/`+messageID+`/unmask"`)
-	require.Equal(t, "/messages/"+messageID, b.post("/messages/"+messageID+"/unmask", url.Values{"reason": {"ticket 7"}}).Header().Get("Location"))
-	require.Equal(t, []string{"POST /api/v1/dlq/messages/" + messageID + `/unmask {"reason":"ticket 7"}`}, b.calls)
+		b.api["GET /api/v1/me"] = client.Me{Routes: append(slices.Clone(unrestricted.Routes), client.Me_Routes{Method: "POST", Path: "/api/v1/dlq/messages/:id/unmask"})}
+		b.api["POST /api/v1/dlq/messages/"+messageID+"/unmask"] = letter()
+		require.Contains(t, b.get(path).text, `action="`+path+`/unmask"`)
+		require.Equal(t, path, b.post(path+"/unmask", url.Values{"reason": {"ticket 7"}}).Header().Get("Location"))
+		require.Equal(t, []string{"POST /api/v1/dlq/messages/" + messageID + `/unmask {"reason":"ticket 7"}`}, b.calls)
+	}
+}
+
+func TestARevealedMessageSaysUntilWhen(t *testing.T) {
+	t.Parallel()
+	b := openMessage(t, letter(func(m *client.MessageDetail) { m.UnmaskedUntil = new(time.Date(2026, 2, 20, 10, 40, 0, 0, time.UTC)) }))
+	for _, path := range messagePages {
+		require.Regexp(t, `You see parts that are hidden from others, until <time datetime="2026-02-20T10:40:00.000Z"`, b.get(path).text)
+	}
 }
 
 func TestADeletedMessageLeadsToItsTopic(t *testing.T) {

@@ -19,12 +19,20 @@ func (v *visit) commandsOf(m *client.MessageDetail) []command {
 	if v.user.Method != client.MeMethodNone {
 		authorization = ` -H "Authorization: Bearer $DLQ_TOKEN"`
 	}
-	path := `"$DLQ_URL"` + quote("/api/v1/dlq/messages/"+m.ID)
+	curl := func(more, path string) string {
+		return "curl -fsS" + authorization + more + ` "$DLQ_URL"` + quote(path)
+	}
 	commands := []command{
-		{"command-curl", "curl", "curl -fsS" + authorization + " " + path},
-		{"command-curl-retry", v.text("curl, retry"), "curl -fsS" + authorization + " -X POST -H 'Prefer: wait=10' " + path + "/retry"},
+		{"command-curl", "curl", curl("", "/api/v1/dlq/messages/"+m.ID)},
+		{"command-curl-retry", v.text("curl, retry"), curl(" -X POST -H 'Prefer: wait=10'", "/api/v1/dlq/messages/"+m.ID+"/retry")},
 		{"command-dlqctl", "dlqctl", shell("dlqctl", "messages", "get", m.ID)},
 		{"command-dlqctl-retry", v.text("dlqctl, retry"), shell("dlqctl", "messages", "retry", m.ID)},
+	}
+	if v.isInArchive() {
+		commands = []command{
+			{"command-curl", "curl", curl("", "/api/v1/archive/messages/"+m.ID)},
+			{"command-dlqctl", "dlqctl", shell("dlqctl", "archive", "get", m.ID)},
+		}
 	}
 	kcat := func(topic string, partition, offset int64) string {
 		return `kcat -b "$KAFKA_BROKERS" ` + shell("-C", "-t", topic, "-p", strconv.FormatInt(partition, 10), "-o", strconv.FormatInt(offset, 10),

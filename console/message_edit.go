@@ -55,7 +55,7 @@ func (v *visit) editForm() (*answer, error) {
 	}
 	m := &got.Value
 	d := v.editDataOf(m)
-	if len(hiddenParts(m)) > 0 {
+	if len(valueOf(m.MaskedPaths)) > 0 {
 		d.TooLarge = v.text("Parts of it are hidden from you.")
 	}
 	d.Form = newEditForm(m, v.URL.Query().Get("as"))

@@ -11,6 +11,8 @@ import (
 type hopData struct {
 	client.Hop
 
+	// Page is the message's.
+	Page                 string
 	IsThis               bool
 	AboutEnd, AboutCheck string
 	Tries                []tryData
@@ -38,7 +40,7 @@ func (v *visit) readActors(ctx context.Context, id string, actors map[string]str
 
 // readRequest finds the newest single retry of the message among the newest of its topic. So a retry that no worker has taken
 // yet shows too, which the message itself does not know.
-func (v *visit) readRequest(d *messageData, actors map[string]string) {
+func (v *visit) readRequest(d *messageData) {
 	if d.Status != client.StatusPENDING && d.Status != client.StatusRETRYING {
 		return
 	}
@@ -50,7 +52,7 @@ func (v *visit) readRequest(d *messageData, actors map[string]string) {
 		if retry.MessageID != d.ID {
 			continue
 		}
-		actors[retry.OperationID] = retry.Actor
+		d.actors[retry.OperationID] = retry.Actor
 		if d.Request == nil && isUnderway(retry.State) && !isOutdated(retry.StartedAt, d.LastRetryAt) {
 			d.Request = &retries.Value.Retries[i]
 			d.AboutRequest = v.aboutRetryState(retry.State)
@@ -67,27 +69,34 @@ func isOutdated(asked time.Time, lastRetry *time.Time) bool {
 	return lastRetry != nil && asked.Before(*lastRetry)
 }
 
-func (v *visit) describeChain(d *messageData, chain *client.Chain, err error, actors map[string]string) {
-	if err != nil {
-		d.ChainProblem = v.explain(err)
+func (v *visit) describeChain(p *messageParts) {
+	if p.chainErr != nil {
+		p.ChainProblem = v.explain(p.chainErr)
 		return
 	}
-	d.IsTruncated = chain.Truncated
-	for _, hop := range chain.Hops {
+	p.IsTruncated = p.chain.Truncated
+	for _, hop := range p.chain.Hops {
 		h := hopData{
-			Hop: hop, IsThis: hop.ID == d.ID,
+			Hop: hop, Page: messagePath(hop.ID), IsThis: hop.ID == p.ID,
 			AboutEnd: v.aboutResolution(hop.Resolution), AboutCheck: v.aboutVerified(hop.Verified, hop.VerifiedReason),
+		}
+		if hop.Archived {
+			h.Page = archivedPath(hop.ID)
 		}
 		for _, try := range hop.Attempts {
 			t := tryData{Hop_Attempts: try, AboutCategory: v.aboutCategory(try.Category)}
 			if try.OperationID != nil {
-				t.Actor = actors[*try.OperationID]
+				t.Actor = p.actors[*try.OperationID]
 			}
 			h.Tries = append(h.Tries, t)
 		}
-		if valueOf(hop.PreviousID) == d.ID && hop.EditedFrom == nil {
-			d.CameBackAs = append(d.CameBackAs, hop.ID)
+		switch {
+		case valueOf(hop.PreviousID) != p.ID || hop.EditedFrom != nil:
+		case v.isInArchive() && hop.Source == nil: // it does not come from Kafka
+			p.RestoredAs = h.Page
+		default:
+			p.CameBackAs = append(p.CameBackAs, h)
 		}
-		d.Hops = append(d.Hops, h)
+		p.Hops = append(p.Hops, h)
 	}
 }

@@ -37,10 +37,13 @@ func header(key, value string) client.Headers_Item {
 	return client.Headers_Item{Key: key, Value: new([]byte(value))}
 }
 
-// openMessage opens a console whose API has one message.
+// messagePages are the pages of a message, live and archived.
+var messagePages = []string{"/messages/" + messageID, "/archive/" + messageID}
+
+// openMessage opens a console whose API has one message, and the same in the archive.
 func openMessage(t *testing.T, m client.MessageDetail, change ...func(*Options)) *browser {
 	t.Helper()
-	return open(t, map[string]any{"GET /api/v1/dlq/messages/" + messageID: m}, change...)
+	return open(t, map[string]any{"GET /api/v1/dlq/messages/" + messageID: m, "GET /api/v1/archive/messages/" + messageID: m}, change...)
 }
 
 // seen are the fields of a form of the page of a message.
@@ -54,9 +57,11 @@ func seen(m client.MessageDetail, more ...string) url.Values {
 
 func TestNumbersOfAValueStayExact(t *testing.T) {
 	t.Parallel()
-	page := openMessage(t, letter()).get("/messages/" + messageID)
-	require.Equal(t, http.StatusOK, page.Code)
-	require.Contains(t, page.text, "9007199254740993")
+	for _, path := range messagePages {
+		page := openMessage(t, letter()).get(path)
+		require.Equal(t, http.StatusOK, page.Code)
+		require.Contains(t, page.text, "9007199254740993")
+	}
 }
 
 func TestAnOldLinkToAMessageLeadsIntoTheArchive(t *testing.T) {
@@ -96,8 +101,15 @@ func TestStrangersCannotWriteIntoThePageOfAMessage(t *testing.T) {
 		m.TraceID, m.TraceURL, m.Origin.URL = new(evil), new("javascript:alert(1)"), new("javascript:alert(1)")
 		m.Status = client.StatusRETRYING
 	})
-	for _, path := range []string{"", "?view=hex", "?view=text", "?view=" + url.QueryEscape(evil), "/edit"} {
-		page := openMessage(t, m).get("/messages/" + messageID + path)
+	b := openMessage(t, m)
+	paths := []string{messagePages[0] + "/edit"}
+	for _, page := range messagePages {
+		for _, view := range []string{"", "hex", "text", url.QueryEscape(evil)} {
+			paths = append(paths, page+"?view="+view)
+		}
+	}
+	for _, path := range paths {
+		page := b.get(path)
 		require.Equal(t, http.StatusOK, page.Code)
 		require.NotContains(t, page.text, "<script>alert", path)
 		require.NotContains(t, page.text, "<img", path)
@@ -114,9 +126,8 @@ func TestTheTraceAndTheRecordsOfAMessageHaveLinks(t *testing.T) {
 		m.Target = &client.MessageDetail_Target{Topic: "orders.v1", URL: new("https://kafka.example/orders.v1?p=1&o=99")}
 	})
 	b := openMessage(t, m)
-	b.api["GET /api/v1/archive/messages/"+messageID] = m
-	for _, path := range []string{"/messages/", "/archive/"} {
-		text := b.get(path + messageID).text
+	for _, path := range messagePages {
+		text := b.get(path).text
 		require.Contains(t, text, `href="https://tempo.example/trace/0af7" rel="noreferrer noopener">Open the trace</a>`, path)
 		require.Contains(t, text, `href="https://kafka.example/orders.v1?p=1&amp;o=2" rel="noreferrer noopener">Open in Kafka</a>`, path)
 		require.Contains(t, text, `href="https://kafka.example/orders.dlq.v1?p=0&amp;o=42"`, path)
@@ -185,26 +196,30 @@ func TestALargeValueIsCutOnThePageAndWholeInTheDownload(t *testing.T) {
 	t.Parallel()
 	large := `["` + strings.Repeat("あ", 100_000) + `"]`
 	b := openMessage(t, letter(func(m *client.MessageDetail) { m.Value = bytesOf(large) }))
-	for _, view := range []string{viewJSON, viewText, viewHex} {
-		page := b.get("/messages/" + messageID + "?view=" + view)
-		require.Less(t, len(page.text), 200_000)
-		require.Contains(t, page.text, "Download all 293.0 KiB")
+	for _, path := range messagePages {
+		for _, view := range []string{viewJSON, viewText, viewHex} {
+			page := b.get(path + "?view=" + view)
+			require.Less(t, len(page.text), 200_000)
+			require.NotContains(t, page.text, "\ufffd", "a character was cut")
+			require.Contains(t, page.text, `href="`+path+`/value?part=value" download>Download all 293.0 KiB`)
+		}
+		require.Equal(t, large, b.get(path+"/value?part=value").text)
 	}
-	got := b.get("/messages/" + messageID + "/value?part=value")
-	require.Equal(t, large, got.text)
 }
 
 func TestADownloadedValueNeverRuns(t *testing.T) {
 	t.Parallel()
 	b := openMessage(t, letter(func(m *client.MessageDetail) { m.Value = bytesOf("<script>alert(1)</script>"); m.Key = bytesOf("") }))
-	got := b.get("/messages/" + messageID + "/value?part=value")
-	require.Equal(t, "application/octet-stream", got.Header().Get("Content-Type"))
-	require.Equal(t, `attachment; filename="value.bin"`, got.Header().Get("Content-Disposition"))
-	require.Equal(t, "nosniff", got.Header().Get("X-Content-Type-Options"))
-	require.Contains(t, got.Header().Get("Content-Security-Policy"), "sandbox")
-	require.Equal(t, http.StatusOK, b.get("/messages/"+messageID+"/value?part=key").Code)
-	for _, part := range []string{"", "pointed", "../value"} {
-		require.Equal(t, http.StatusNotFound, b.get("/messages/"+messageID+"/value?part="+url.QueryEscape(part)).Code, part)
+	for _, path := range messagePages {
+		got := b.get(path + "/value?part=value")
+		require.Equal(t, "application/octet-stream", got.Header().Get("Content-Type"))
+		require.Equal(t, `attachment; filename="value.bin"`, got.Header().Get("Content-Disposition"))
+		require.Equal(t, "nosniff", got.Header().Get("X-Content-Type-Options"))
+		require.Contains(t, got.Header().Get("Content-Security-Policy"), "sandbox")
+		require.Equal(t, http.StatusOK, b.get(path+"/value?part=key").Code)
+		for _, part := range []string{"", "pointed", "../value"} {
+			require.Equal(t, http.StatusNotFound, b.get(path+"/value?part="+url.QueryEscape(part)).Code, part)
+		}
 	}
 }
 
@@ -248,9 +263,11 @@ func TestManyHeadersMakeABoundedPage(t *testing.T) {
 		}
 	})
 	b := openMessage(t, m)
-	page := b.get("/messages/" + messageID)
-	require.Less(t, len(page.text), 1<<20)
-	require.Contains(t, page.text, "headers more are left out")
+	for _, path := range messagePages {
+		page := b.get(path)
+		require.Less(t, len(page.text), 1<<20)
+		require.Contains(t, page.text, "headers more are left out")
+	}
 	require.Contains(t, b.get("/messages/"+messageID+"/edit").text, "more headers than a form can hold")
 }
 

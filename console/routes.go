@@ -50,7 +50,9 @@ func (c *Console) routes() http.Handler {
 	page("GET /archive", (*visit).archive)
 	page("POST /archive/runs", (*visit).runArchive)
 	page("GET /archive/{id}", (*visit).archived)
+	page("GET /archive/{id}/value", (*visit).download)
 	page("POST /archive/{id}/restore", (*visit).restore)
+	page("POST /archive/{id}/unmask", (*visit).reveal)
 	page("GET /audit", (*visit).audit)
 
 	page("GET /me", (*visit).me)

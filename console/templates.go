@@ -62,7 +62,7 @@ func functions(l locale, base string) template.FuncMap {
 		"num":    l.number,
 		"time":   timeOf,
 		"utc":    utc,
-		"val":    valueOf,
+		"val":    valueOf[string],
 		"dict":   dict,
 		"short":  short,
 		"ending": ending,
@@ -116,12 +116,12 @@ func (l locale) number(n any) string {
 	return printerOf(l).Sprint(n)
 }
 
-// valueOf returns the text of an optional field, empty for null.
-func valueOf(text *string) string {
-	if text == nil {
-		return ""
+// valueOf returns the value of an optional field, zero for null.
+func valueOf[T any](value *T) (zero T) {
+	if value == nil {
+		return zero
 	}
-	return *text
+	return *value
 }
 
 // timeOf returns a time that may be null, in UTC; nil for null.

@@ -2,8 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"net/url"
 	"slices"
 
@@ -87,9 +85,7 @@ func (v *visit) topic() (*answer, error) {
 	if v.wants("messages") {
 		calls = append(calls, func(ctx context.Context) (err error) {
 			messages, err = v.messagesOf(ctx, topic, slices.Concat(selected, unknownIn(query, "sort", "cursor", "span")))
-			if invalid, ok := errors.AsType[*client.APIError](err); ok && invalid.Status == http.StatusBadRequest {
-				refused, err = v.explain(err), nil
-			}
+			refused, err = v.refusedFilters(err)
 			return err
 		})
 	}
@@ -99,10 +95,8 @@ func (v *visit) topic() (*answer, error) {
 	data.Unwell = v.troubles(data.Found)
 	data.Statuses = v.statusChips(topic, selected, data.Found)
 	data.topicList = v.topicList(topic, page, selected, messages)
-	if data.Refused = refused; refused != "" {
-		return &answer{template: "topic", title: topic, data: data, status: http.StatusBadRequest}, nil
-	}
-	return show("topic", topic, data)
+	data.Refused = refused
+	return showFiltered("topic", topic, data, refused)
 }
 
 // topicPath is the page of a topic.

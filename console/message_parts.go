@@ -1,0 +1,135 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"dlqmanager/client"
+)
+
+// messageParts are what the page of a message and its page in the archive have in common.
+type messageParts struct {
+	*client.MessageDetail
+
+	// Here is the page.
+	Here                              string
+	AboutStatus, AboutEnd, AboutCheck string
+	// Check is whether the consumer got past the message: yes, no or unknown.
+	Check string
+	// Tried is how often the consumer tried, 0 if that is unknown.
+	Tried                    int64
+	Fault                    faultData
+	ValueView, KeyView       bytesView
+	HeaderViews              []headerView
+	HeadersLeft              int
+	PointedValue, PointedKey bytesView
+	PointedHeaders           []headerView
+	// CannotReveal says why the button that shows hidden parts is off.
+	CannotReveal string
+	// SameTrace and SameCorrelation are the lists of the messages with the same ids.
+	SameTrace, SameCorrelation string
+	Hops                       []hopData
+	// CameBackAs are the messages as which this one was stored when the consumer failed again.
+	CameBackAs []hopData
+	// RestoredAs is the page of the message that an archived one was restored as, empty if it was not.
+	RestoredAs string
+	// ChainProblem says why there are no hops.
+	ChainProblem string
+	IsTruncated  bool
+	Commands     []command
+
+	chain    *client.Chain
+	chainErr error
+	// actors are who asked for the newest changes, by the ids of the operations.
+	actors map[string]string
+}
+
+// isInArchive tells whether the address is below the archive.
+func (v *visit) isInArchive() bool { return strings.HasPrefix(v.URL.Path, "/archive/") }
+
+// readMessage reads the message of the address.
+func (v *visit) readMessage(ctx context.Context) (*client.MessageDetail, error) {
+	var got *client.Answer[client.MessageDetail]
+	var err error
+	if id := v.PathValue("id"); v.isInArchive() {
+		got, err = v.api.GetArchivedMessage(ctx, id, nil)
+	} else {
+		got, err = v.api.GetMessage(ctx, id, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &got.Value, nil
+}
+
+// messageHere is the page of the message of the address.
+func (v *visit) messageHere() string {
+	if v.isInArchive() {
+		return archivedPath(v.PathValue("id"))
+	}
+	return messagePath(v.PathValue("id"))
+}
+
+// readParts reads the message of the address and what became of it.
+func (v *visit) readParts() (messageParts, error) {
+	id := v.PathValue("id")
+	p := messageParts{Here: v.messageHere(), actors: map[string]string{}}
+	err := v.together(func(ctx context.Context) (err error) {
+		p.MessageDetail, err = v.readMessage(ctx)
+		return err
+	}, func(ctx context.Context) error {
+		got, err := v.api.GetMessageChain(ctx, id, nil)
+		if p.chainErr = err; err == nil {
+			p.chain = &got.Value
+		}
+		return nil // the message says more about the cause
+	}, func(ctx context.Context) error {
+		if v.may(http.MethodGet, "/api/v1/audit") {
+			v.readActors(ctx, id, p.actors)
+		}
+		return nil
+	})
+	return p, err
+}
+
+func (v *visit) describeParts(p *messageParts) {
+	m := p.MessageDetail
+	p.AboutEnd, p.AboutCheck = v.aboutResolution(m.Resolution), v.aboutVerified(m.Verified, m.VerifiedReason)
+	p.Check, p.Tried, p.Fault = string(valueOf(m.Verified)), valueOf(m.Origin.Attempts), v.faultOf(m)
+	v.describeChain(p)
+	if v.Header.Get(regionHeader) == "" {
+		v.describeRecord(p) // a region has nothing of it
+	}
+}
+
+// describeRecord shows what is in the message.
+func (v *visit) describeRecord(p *messageParts) {
+	m := p.MessageDetail
+	wanted := v.URL.Query().Get("view")
+	var decoded json.RawMessage
+	if hasSchema(m) {
+		decoded = m.Payload
+	}
+	p.ValueView = viewBytes("value", m.Value, decoded, wanted, maxShownText)
+	var decodedKey json.RawMessage
+	if m.DecodedKey != nil {
+		decodedKey = m.DecodedKey.Payload
+	}
+	p.KeyView = viewBytes("key", m.Key, decodedKey, "", maxShownKey)
+	p.HeaderViews, p.HeadersLeft = viewHeaders(m.Headers)
+	if pointed := m.Pointed; pointed != nil {
+		p.PointedValue = viewBytes("pointed", pointed.Value, nil, wanted, maxShownText)
+		p.PointedKey = viewBytes("pointed-key", pointed.Key, nil, "", maxShownKey)
+		p.PointedHeaders, _ = viewHeaders(pointed.Headers)
+	}
+	p.CannotReveal = v.whyNotAllowed(http.MethodPost, "/api/v1/dlq/messages/:id/unmask", "dlq:message:unmask")
+	kind := "retry"
+	if v.isInArchive() {
+		kind = "restore"
+	}
+	p.SameTrace = filters{{"trace_id", valueOf(m.TraceID)}}.list(kind, m.DlqTopic)
+	p.SameCorrelation = filters{{"correlation_id", valueOf(m.CorrelationID)}}.list(kind, m.DlqTopic)
+	p.Commands = v.commandsOf(m)
+}
