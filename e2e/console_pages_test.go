@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +57,7 @@ func TestTheConsole(t *testing.T) {
 		"WhatStrangersWriteDoesNotRun": whatStrangersWriteDoesNotRun,
 		"TwoOperatorsSendNothingTwice": twoOperatorsSendNothingTwice, "TheAPIGoesAway": theAPIGoesAway, "TemporalGoesAway": temporalGoesAway,
 		"TheSessionEndsWhileAFormIsFilled": theSessionEndsWhileAFormIsFilled, "ASignOutLeavesNoPagesBehind": aSignOutLeavesNoPagesBehind,
-		"ARefreshKeepsWhatAPersonDid": aRefreshKeepsWhatAPersonDid,
+		"ARefreshKeepsWhatAPersonDid": aRefreshKeepsWhatAPersonDid, "AnArchivedMessageIsRevealedAndRestored": anArchivedMessageIsRevealedAndRestored,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +70,9 @@ func openShop(t *testing.T) *shop {
 	t.Helper()
 	s := &shop{browser: newBrowser(t), cluster: kafkatest.FakeCluster(t)}
 	s.system = newSystem(t, s.cluster)
-	s.env = append(s.env, "DLQ_VERIFY_INTERVAL=1s")
+	config := filepath.Join(t.TempDir(), "config.yaml") // the environment cannot name a path
+	require.NoError(t, os.WriteFile(config, []byte("masking: {rules: {people: {topics: 'people*', value: customer}}}\n"), 0o600))
+	s.env = append(s.env, "DLQ_VERIFY_INTERVAL=1s", "DLQ_CONFIG="+config)
 	s.startWorker()
 	s.startAPI()
 	return s
@@ -165,8 +169,19 @@ func (s *shop) does(path, body string) string {
 	return id
 }
 
-// pages are the paths of all pages, by their names.
-func (s *shop) pages(orders, stock cause) map[string]string {
+// archives marks a message dead and moves it to the archive, as if it had ended long ago.
+func (s *shop) archives(id string) {
+	s.t.Helper()
+	s.does("/api/v1/dlq/messages/"+id+"/dead", `{"reason":"the order was cancelled"}`)
+	_, err := s.pool.Exec(s.t.Context(), `UPDATE dlq.dlq_messages SET updated_at = now() - interval '40 days' WHERE id = $1`, id)
+	require.NoError(s.t, err)
+	_, err = s.pool.Exec(s.t.Context(), `CALL dlq.archive_old_dlq_messages(39)`)
+	require.NoError(s.t, err)
+}
+
+// pages are the paths of all pages, by their names. Parts of the messages of people are hidden.
+func (s *shop) pages(orders, stock, people cause) map[string]string {
+	s.archives(people.messages[0])
 	topic := url.PathEscape(orders.topic)
 	selection := fmt.Sprintf(`{"kind":"retry","topic":%q,"group":%q}`, orders.topic, orders.group)
 	plan := s.does("/api/v1/plans", selection)
@@ -189,13 +204,14 @@ func (s *shop) pages(orders, stock cause) map[string]string {
 		"sent": "/messages/" + stock.messages[0], "edit": "/messages/" + orders.messages[0] + "/edit", "plan": "/plans/" + plan, "job": "/jobs/" + job,
 		"plan-new":  "/plans/new?kind=retry&topic=" + url.QueryEscape(orders.topic) + "&group=" + orders.group,
 		"plan-dead": "/plans/new?kind=dead&topic=" + url.QueryEscape(orders.topic),
-		"jobs":      "/jobs", "retries": "/retries", "archive": "/archive", "audit": "/audit",
+		"jobs":      "/jobs", "retries": "/retries", "archive": "/archive?topic=" + people.topic, "audit": "/audit",
+		"archived": "/archive/" + people.messages[0],
 	}
 }
 
 // everyPageCanBeReadByEverybody looks at each page in the ways in which people do.
 func everyPageCanBeReadByEverybody(t *testing.T, s *shop) {
-	pages := s.pages(s.fails("orders", 40), s.fails("stock", 12))
+	pages := s.pages(s.fails("orders", 40), s.fails("stock", 12), s.fails("people", 3))
 	for i, look := range []display{desk, {360, 740, "ja", true, false}, phone, {1280, 900, "ja", false, false}, {320, 640, "en", true, false}} {
 		mode := map[bool]string{true: "dark", false: "light"}[look.dark]
 		t.Run(fmt.Sprintf("%s-%s-%d", look.language, mode, look.width), func(t *testing.T) {

@@ -64,7 +64,8 @@ func whatStrangersWriteDoesNotRun(t *testing.T, s *shop) {
 		paths = append(paths, "/messages/"+id, "/messages/"+id+"/edit")
 	}
 	paths = append(paths, "/messages/"+ids[0]+"?view=text", "/messages/"+ids[0]+"?view=hex")
-	for _, path := range paths {
+	requireText := func(path string) {
+		t.Helper()
 		b.visit(path)
 		b.eventually("document.readyState === 'complete'")
 		require.Equal(t, "undefined", value[string](b, "typeof window.hacked"), path)
@@ -75,6 +76,13 @@ func whatStrangersWriteDoesNotRun(t *testing.T, s *shop) {
 		b.mu.Lock()
 		require.Empty(t, b.said, path)
 		b.mu.Unlock()
+	}
+	for _, path := range paths {
+		requireText(path)
+	}
+	for _, id := range ids {
+		s.archives(id)
+		requireText("/archive/" + id)
 	}
 }
 

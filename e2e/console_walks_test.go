@@ -163,3 +163,27 @@ func (w *walk) tap(selector string) {
 		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`, selector))
 	run(w.tab, chromedp.TapXY(at[0], at[1]))
 }
+
+// Whoever may see hidden parts of an archived message gives a reason, decides by what the message is, and brings it back.
+func anArchivedMessageIsRevealedAndRestored(t *testing.T, s *shop) {
+	c := s.fails("people-gone", 3)
+	s.archives(c.messages[0])
+	b := newTab(s.browser, t, s.base, phone)
+	b.visit("/messages/" + c.messages[0])
+	b.arrives("/archive/" + c.messages[0])
+	b.shows("Hidden fields: value.customer")
+	require.NotContains(t, b.text("pre.value"), "c-00")
+	b.fill("#reveal-reason", "ticket 4711")
+	b.click(`form[action$="/unmask"] button`)
+	b.shows("You see parts that are hidden from others, until")
+	b.arrives("/archive/" + c.messages[0])
+	require.Contains(t, b.text("pre.value"), "c-00")
+	b.click(`.views a[href*="view=hex"]`)
+	b.shows("00000000  7b 22 6f 72 64 65 72")
+	b.fill("#reason", "she ordered again")
+	b.click(`form[action$="/restore"] button`)
+	b.arrives("/messages/")
+	b.shows("Restored from the archive.")
+	b.visit("/archive/" + c.messages[0])
+	b.shows("It was restored as this message.")
+}
