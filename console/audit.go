@@ -185,10 +185,8 @@ func apiTime(name, value string) string {
 	if !slices.Contains([]string{"from", "to"}, name) {
 		return value
 	}
-	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02"} {
-		if at, err := time.Parse(layout, value); err == nil {
-			return at.Format(time.RFC3339)
-		}
+	if at, ok := typedTime(value); ok {
+		return at.Format(time.RFC3339Nano)
 	}
 	return value
 }

@@ -42,7 +42,7 @@ func (l locale) barOf(whole int64, parts ...barPart) bar {
 		p.X, p.Width = fmt.Sprintf("%.1f", at), fmt.Sprintf("%.1f", width)
 		at += width
 		b.Parts = append(b.Parts, p)
-		words = append(words, p.Name+": "+printerOf(l).Sprint(p.Count))
+		words = append(words, p.Name+": "+l.number(p.Count))
 	}
 	if b.Text = strings.Join(words, ", "); b.Text == "" {
 		b.Text = l.text("nothing yet")

@@ -20,7 +20,7 @@ func diffOf(name, before, after string) partDiff {
 	d := partDiff{Name: name}
 	unified := string(diff.Diff("before", []byte(before+"\n"), "after", []byte(after+"\n")))
 	if len(unified) > maxDiff {
-		unified, d.IsCut = cutBytes(unified, maxDiff), true
+		unified, d.IsCut = cutText(unified, maxDiff), true
 	}
 	lines := strings.Split(strings.TrimSuffix(unified, "\n"), "\n")
 	for i, line := range lines[min(3, len(lines)):] { // after the names of the files

@@ -115,9 +115,6 @@ func (v *visit) readEditForm() editForm {
 	return form
 }
 
-// typed returns a field of the form as a person typed it. Browsers end lines with CR LF.
-func (v *visit) typed(name string) string { return unixLines(v.PostFormValue(name)) }
-
 // bytesOf reads what a form shows. An unchanged text stands for the bytes that it was made of: a browser keeps no CR.
 func (v *visit) bytesOf(name, form, text string, old *[]byte) (*[]byte, error) {
 	switch form {

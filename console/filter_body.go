@@ -159,8 +159,5 @@ func (f filters) list(kind, topic string) string {
 		query.Set("topic", topic)
 		path = "/archive"
 	}
-	if len(query) == 0 {
-		return path
-	}
-	return path + "?" + query.Encode()
+	return pageOf(path, query)
 }

@@ -104,15 +104,21 @@ func addedFilters(r *http.Request) (added filters, isForm bool) {
 		added = append(added, filter{"key", ""})
 	}
 	for _, bound := range []string{"created_from", "created_to"} {
-		text := query.Get("add_" + bound)
-		for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.RFC3339} {
-			if at, err := time.Parse(layout, text); err == nil {
-				added = append(added, filter{bound, at.UTC().Format(time.RFC3339)})
-				break
-			}
+		if at, ok := typedTime(query.Get("add_" + bound)); ok {
+			added = append(added, filter{bound, at.Format(time.RFC3339Nano)})
 		}
 	}
 	return slices.DeleteFunc(added, func(one filter) bool { return !isFilter(one.Name) }), true
+}
+
+// typedTime reads the field of a form for a time, which is in UTC if it has no zone.
+func typedTime(text string) (at time.Time, ok bool) {
+	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02", time.RFC3339} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at.UTC(), true
+		}
+	}
+	return time.Time{}, false
 }
 
 // refusedFilters is why the API does not take the filters of a list. It returns every other error as it is.

@@ -87,17 +87,14 @@ func (v *visit) groupPage(form url.Values) (*answer, error) {
 		Range: rangeOf(v.URL.Query().Get("range"), g), Seen: seenOf(g), Form: form, StateReason: v.reasonOfState(g.StateReason),
 	}
 	if g.Hold != nil {
-		data.HoldCount, data.HoldRate = numberOf(g.Hold.Count), numberOf(g.Hold.Rate)
+		data.HoldCount, data.HoldRate = valueOf(g.Hold.Count), valueOf(g.Hold.Rate)
 	}
-	if g.Ticket != nil && isWebAddress(*g.Ticket) {
-		data.TicketLink = *g.Ticket
-	}
+	data.TicketLink = webAddress(valueOf(g.Ticket))
 	// A part that fails leaves a sentence in its place: the rest may be all that somebody needs at night.
 	var arrivals *client.SeriesList
-	region := v.Header.Get(regionHeader)
 	part := func(of string, read func(context.Context)) func(context.Context) error {
 		return func(ctx context.Context) error {
-			if region == "" || region == of {
+			if v.wants(of) {
 				read(ctx)
 			}
 			return nil
@@ -120,14 +117,6 @@ func (v *visit) groupPage(form url.Values) (*answer, error) {
 		data.Chart = v.arrivalsChart(arrivals, marksOf(v, g, data.History))
 	}
 	return show("group", short(80, g.Title), data)
-}
-
-// numberOf returns an optional number, 0 for null.
-func numberOf(n *int64) int64 {
-	if n == nil {
-		return 0
-	}
-	return *n
 }
 
 // pulse tells whether a cause still arrives.
@@ -163,11 +152,6 @@ func seenOf(g client.Group) string {
 	}
 	sum := sha256.Sum256(content)
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
-}
-
-func isWebAddress(text string) bool {
-	address, err := url.Parse(text)
-	return err == nil && address.Host != "" && (address.Scheme == "http" || address.Scheme == "https")
 }
 
 // reasonOfState says in the user's language why a cause is open again.

@@ -18,11 +18,6 @@ var holdTimes = []string{"1h", "4h", "8h", "24h", "72h", "168h", "720h", ""}
 // HoldTimes are the choices of a hold's time.
 func (groupData) HoldTimes() []string { return holdTimes }
 
-// formError says what is wrong with a form, for people.
-type formError string
-
-func (e formError) Error() string { return string(e) }
-
 // changeGroup does what a form of the page asks for, if nobody else has decided about the cause since the page was read.
 func (v *visit) changeGroup() (*answer, error) {
 	id, path := v.PathValue("id"), "/groups/"+url.PathEscape(v.PathValue("id"))
@@ -71,7 +66,7 @@ func (v *visit) groupChange(before client.Group) (change *client.GroupChange, te
 		}
 		return change, v.text("Saved."), nil
 	default:
-		return nil, "", formError(v.text("The form does not say what to do."))
+		return nil, "", invalid(v.text("The form does not say what to do."))
 	}
 }
 
@@ -90,13 +85,13 @@ func (v *visit) holdConditions(now time.Time) (*client.GroupChange_Until, error)
 	if text := v.field("at"); text != nil {
 		at, err := time.Parse("2006-01-02T15:04", (*text)[:min(len(*text), 16)])
 		if err != nil {
-			return nil, formError(v.text("This is no time: %s", short(40, *text)))
+			return nil, invalid(v.text("This is no time: %s", short(40, *text)))
 		}
 		until.At = &at
 	} else if text := v.field("for"); text != nil {
 		after, err := time.ParseDuration(*text)
 		if err != nil {
-			return nil, formError(v.text("This is no time: %s", short(40, *text)))
+			return nil, invalid(v.text("This is no time: %s", short(40, *text)))
 		}
 		at := now.Add(after).UTC().Truncate(time.Second)
 		until.At = &at
@@ -108,12 +103,12 @@ func (v *visit) holdConditions(now time.Time) (*client.GroupChange_Until, error)
 		}
 		number, err := strconv.ParseInt(strings.TrimSpace(*text), 10, 64)
 		if err != nil || number < 1 {
-			return nil, formError(v.text("This is no number above 0: %s", short(40, *text)))
+			return nil, invalid(v.text("This is no number above 0: %s", short(40, *text)))
 		}
 		*to = &number
 	}
 	if until.At == nil && until.Count == nil && until.Rate == nil {
-		return nil, formError(v.text("A hold needs an end: a time, a number of messages, or both. Otherwise nobody would hear of the cause again."))
+		return nil, invalid(v.text("A hold needs an end: a time, a number of messages, or both. Otherwise nobody would hear of the cause again."))
 	}
 	return until, nil
 }
@@ -148,10 +143,6 @@ func (v *visit) fixGroup(id, path string) (*answer, error) {
 
 // groupRefused shows the page with the form as it was sent and the reason.
 func (v *visit) groupRefused(err error) (*answer, error) {
-	var form formError
-	if errors.As(err, &form) {
-		return v.groupAgain(string(form), http.StatusBadRequest)
-	}
 	var refused *client.APIError
 	if !errors.As(err, &refused) || refused.Status == http.StatusUnauthorized {
 		return nil, err

@@ -107,7 +107,7 @@ func (v *visit) jobsOf(ctx context.Context, g client.Group) (jobs []tried, other
 				return nil, 0, v.explain(err)
 			}
 			for _, job := range answer.Value.Jobs {
-				one, err := triedOf(job)
+				one, err := readAs[tried](job)
 				if err != nil {
 					return nil, 0, v.explain(err)
 				}
@@ -120,13 +120,4 @@ func (v *visit) jobsOf(ctx context.Context, g client.Group) (jobs []tried, other
 		}
 	}
 	return jobs, other, ""
-}
-
-func triedOf(job client.Job) (tried, error) {
-	var one tried
-	content, err := job.MarshalJSON()
-	if err == nil {
-		err = json.Unmarshal(content, &one)
-	}
-	return one, err
 }

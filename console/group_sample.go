@@ -2,9 +2,7 @@ package console
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"unicode/utf8"
 
 	"dlqmanager/client"
 )
@@ -35,9 +33,8 @@ func (v *visit) sampleOf(ctx context.Context, g client.Group) (one *sample, miss
 		return nil, v.text("All its messages were archived or deleted.")
 	}
 	answer, err := v.api.GetMessage(ctx, g.Sample.MessageID, nil)
-	var refused *client.APIError
 	switch {
-	case errors.As(err, &refused) && refused.Status == http.StatusNotFound:
+	case isStatus(err, http.StatusNotFound):
 		return nil, v.text("The sample was archived or deleted a moment ago.")
 	case err != nil:
 		return nil, v.explain(err)
@@ -54,24 +51,13 @@ func newSample(message client.MessageDetail) *sample {
 	for i := len(message.Attempts) - 1; i >= 0 && one.LastError == nil; i-- {
 		if message.Attempts[i].Error != nil {
 			one.LastError = &message.Attempts[i]
-			cut := cutBytes(*one.LastError.Error, errorBytes)
+			cut := cutText(*one.LastError.Error, errorBytes)
 			one.LastError.Error = &cut
 		}
 	}
-	one.Error = cutBytes(message.ErrorMessage, errorBytes)
+	one.Error = cutText(message.ErrorMessage, errorBytes)
 	one.IsCut = len(one.Error) < len(message.ErrorMessage)
 	one.Stack = stackOf(&message)
 	one.Root, one.Own = one.Stack.Root(message.ErrorMessage), one.Stack.Own()
 	return one
-}
-
-// cutBytes returns the beginning of a text, with whole characters.
-func cutBytes(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most]
 }

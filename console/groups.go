@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"net/url"
 
 	"dlqmanager/client"
 )
@@ -60,12 +59,6 @@ func (v *visit) groups() (*answer, error) {
 		return nil, err
 	}
 	data.Groups = page.Groups
-	asked := url.Values{}
-	for _, name := range []string{"state", "sort", "topic", "cursor"} {
-		if value := v.query(name); value != nil {
-			asked.Set(name, *value)
-		}
-	}
-	data.First, data.Next = cursorPages("/groups", asked, page.Pagination.NextCursor)
+	data.First, data.Next = cursorPages("/groups", v.asked("state", "sort", "topic", "cursor"), page.Pagination.NextCursor)
 	return show("groups", v.text("Causes"), data)
 }

@@ -15,12 +15,13 @@ type job struct {
 	Changed int64 `json:"changed"`
 }
 
-func jobOf(answer client.Job) (j job, err error) {
+// readAs reads an answer of one of several kinds as a type that has the fields of all of them.
+func readAs[T any](answer json.Marshaler) (one T, err error) {
 	content, err := answer.MarshalJSON()
 	if err == nil {
-		err = json.Unmarshal(content, &j)
+		err = json.Unmarshal(content, &one)
 	}
-	return j, err
+	return one, err
 }
 
 // IsRetry tells whether the job sends messages.
@@ -118,7 +119,7 @@ func (v *visit) jobOfAddress(verified bool) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	return jobOf(answer.Value)
+	return readAs[job](answer.Value)
 }
 
 func (v *visit) job() (*answer, error) {

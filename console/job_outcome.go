@@ -81,7 +81,7 @@ func (v *visit) unknownReasons(j job) []sentence {
 	slices.Sort(reasons)
 	all := make([]sentence, 0, len(reasons))
 	for _, reason := range reasons {
-		all = append(all, sentence{Kind: printerOf(v.language).Sprint(j.Verified.UnknownReasons[reason]), Text: v.unknownReason(reason)})
+		all = append(all, sentence{Kind: v.language.number(j.Verified.UnknownReasons[reason]), Text: v.unknownReason(reason)})
 	}
 	return all
 }

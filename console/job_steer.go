@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -135,15 +134,4 @@ func (v *visit) conflict(back string, j job) (*answer, error) {
 		return goTo("/jobs?" + query.Encode() + "#j-" + j.ID)
 	}
 	return v.refusedAs(back, v.text("The job has changed since this page was shown: it is %s now. Nothing was changed.", j.State))
-}
-
-// refusedAs answers a change that these pages refuse themselves.
-func (v *visit) refusedAs(path, text string) (*answer, error) {
-	v.flash = &flash{Kind: "refused", Text: text, Path: pathOf(path)}
-	return goTo(path)
-}
-
-func isStatus(err error, status int) bool {
-	var refused *client.APIError
-	return errors.As(err, &refused) && refused.Status == status
 }

@@ -160,7 +160,7 @@ func (v *visit) rampSteps(j job) []rampStep {
 	}
 	for _, step := range j.Ramp.Steps {
 		until += step
-		add(printerOf(v.language).Sprint(step), j.Tried() >= min(until, max(j.Matched, 1)))
+		add(v.language.number(step), j.Tried() >= min(until, max(j.Matched, 1)))
 	}
 	add(v.text("the rest"), j.State == client.JobStateCOMPLETED)
 	return steps

@@ -73,7 +73,7 @@ func (v *visit) jobs() (*answer, error) {
 	}
 	page := &jobsPage{Topic: query.Get("topic"), Actor: query.Get("actor"), Chips: v.jobChips(query), Here: jobsPath(query, nil)}
 	for _, one := range answer.Value.Jobs {
-		j, err := jobOf(one)
+		j, err := readAs[job](one)
 		if err != nil {
 			return nil, err
 		}
@@ -115,10 +115,7 @@ func jobsPath(query url.Values, set map[string]string) string {
 			kept.Del(name)
 		}
 	}
-	if len(kept) == 0 {
-		return "/jobs"
-	}
-	return "/jobs?" + kept.Encode()
+	return pageOf("/jobs", kept)
 }
 
 // jobChips are the filters of the list in words, each with the page without it.

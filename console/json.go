@@ -146,17 +146,15 @@ func isJSON(content []byte) bool {
 }
 
 // cutText returns at most the first limit bytes, without a part of a character at the end.
-func cutText(text []byte, limit int) []byte {
+func cutText[T string | []byte](text T, limit int) T {
 	if len(text) <= limit {
 		return text
 	}
-	text = text[:limit]
-	for range utf8.UTFMax - 1 {
-		if r, size := utf8.DecodeLastRune(text); r == utf8.RuneError && size == 1 {
-			text = text[:len(text)-1]
-		}
+	end := limit
+	for end > 0 && end > limit-utf8.UTFMax+1 && !utf8.RuneStart(text[end]) {
+		end--
 	}
-	return text
+	return text[:end]
 }
 
 // visible writes what a browser does not show, or what turns the text around it, as an escape.

@@ -99,3 +99,5 @@ func statusOf(err error) int {
 	}
 	return http.StatusBadGateway
 }
+
+func isStatus(err error, status int) bool { return err != nil && statusOf(err) == status }

@@ -115,7 +115,7 @@ func (v *visit) retried(got *client.Answer[client.Retry]) (*answer, error) {
 	case got.Status == http.StatusAccepted:
 		return v.done(path, v.text("The message is being sent. This page shows what becomes of it."))
 	case retry.Error != nil:
-		return v.refused(path, conflict(v.text("The message was not delivered: %s", *retry.Error)))
+		return v.refusedAs(path, v.text("The message was not delivered: %s", *retry.Error))
 	case retry.Published != nil && !*retry.Published:
 		return v.done(path, retry.Message)
 	default:

@@ -219,10 +219,3 @@ func fingerprintOf(request *client.RetryRequest) string {
 	sum := sha256.Sum256(content)
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
-
-func optional(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}

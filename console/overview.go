@@ -163,13 +163,12 @@ func (v *visit) cards(topics []client.Topics_Topics, rate *client.SeriesList, jo
 			deadest = topic
 		}
 	}
-	number := func(n int64) string { return printerOf(v.language).Sprint(n) }
 	arriving, running := "–", "–"
 	if rate != nil {
 		arriving = v.rate(perMinute(rate))
 	}
 	if jobs != nil {
-		running = number(int64(len(jobs.Jobs)))
+		running = v.language.number(int64(len(jobs.Jobs)))
 		if jobs.Pagination.HasNext {
 			running += "+"
 		}
@@ -181,14 +180,14 @@ func (v *visit) cards(topics []client.Topics_Topics, rate *client.SeriesList, jo
 		return "/topics/" + url.PathEscape(topic) + "?" + query
 	}
 	return []card{
-		{Label: "PENDING", Value: number(pending), Path: "/groups?sort=pending", Kind: "PENDING", Help: v.text("wait for a retry or for you")},
+		{Label: "PENDING", Value: v.language.number(pending), Path: "/groups?sort=pending", Kind: "PENDING", Help: v.text("wait for a retry or for you")},
 		{Label: v.text("Arriving per minute"), Value: arriving, Path: "/groups?sort=last_seen", Help: v.text("mean of the last five minutes")},
 		{
 			Label: v.text("Oldest PENDING"), At: oldest.OldestPending, Help: oldest.DlqTopic,
 			Path: pathOfTopic(oldest.DlqTopic, "sort=created_at&status=PENDING"),
 		},
 		{
-			Label: "DEAD", Value: number(dead), Kind: "DEAD", Help: v.text("are not retried unless you revive them"),
+			Label: "DEAD", Value: v.language.number(dead), Kind: "DEAD", Help: v.text("are not retried unless you revive them"),
 			Path: pathOfTopic(deadest.DlqTopic, "status=DEAD"),
 		},
 		{Label: v.text("Running jobs"), Value: running, Path: "/jobs?state=RUNNING", Kind: "RUNNING", Help: v.text("retries and changes of many messages")},

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -38,16 +37,6 @@ type planPage struct {
 	Reason, Typed string
 }
 
-// planOf reads a plan of any kind: the plan of a retry has all fields of the others.
-func planOf(answer client.Plan) (client.RetryPlan, error) {
-	var plan client.RetryPlan
-	content, err := answer.MarshalJSON()
-	if err == nil {
-		err = json.Unmarshal(content, &plan)
-	}
-	return plan, err
-}
-
 // plan shows what a job would do.
 func (v *visit) plan() (*answer, error) {
 	page, err := v.readPlan()
@@ -70,7 +59,7 @@ func (v *visit) readPlan() (*planPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, err := planOf(answer.Value)
+	plan, err := readAs[client.RetryPlan](answer.Value) // it has all fields of the other kinds
 	if err != nil {
 		return nil, err
 	}

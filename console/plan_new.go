@@ -101,7 +101,7 @@ func (v *visit) createPlan() (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, err := planOf(made.Value)
+	plan, err := readAs[client.RetryPlan](made.Value)
 	if err != nil {
 		return nil, err
 	}

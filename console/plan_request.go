@@ -49,7 +49,7 @@ var ownFields = []string{"kind", "topic", "reason", "target_topic", "order", "ra
 func (v *visit) planFormOf(values url.Values) (f planForm, problem string) {
 	f = planForm{
 		Kind: values.Get("kind"), Topic: values.Get("topic"), Selected: filtersOf(values),
-		Reason: strings.ReplaceAll(values.Get("reason"), "\r\n", "\n"), Target: strings.TrimSpace(values.Get("target_topic")),
+		Reason: unixLines(values.Get("reason")), Target: strings.TrimSpace(values.Get("target_topic")),
 		Order: values.Get("order"), Rate: strings.TrimSpace(values.Get("rate_limit")),
 		Ramp: rampSteps, Steps: firstSteps, Wait: firstWait, CameBack: firstCameBack,
 		Confirm: values.Get("confirm") != "", Suspicious: values.Get("include_suspicious") != "", Whole: values.Get("whole") != "",

@@ -61,7 +61,7 @@ func (v *visit) rampWords(ramp *client.Ramp) []string {
 	}
 	steps := make([]string, 0, len(ramp.Steps))
 	for _, step := range ramp.Steps {
-		steps = append(steps, printerOf(v.language).Sprint(step))
+		steps = append(steps, v.language.number(step))
 	}
 	words := []string{v.text("First %s messages, then the rest.", strings.Join(steps, ", "))}
 	if ramp.Wait != nil {

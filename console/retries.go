@@ -1,10 +1,6 @@
 package console
 
-import (
-	"net/url"
-
-	"dlqmanager/client"
-)
+import "dlqmanager/client"
 
 // retriesData is the page of single retries.
 type retriesData struct {
@@ -44,12 +40,6 @@ func (v *visit) retries() (*answer, error) {
 	for _, state := range retryStates {
 		d.States = append(d.States, stateData{state, v.aboutRetryState(state)})
 	}
-	asked := url.Values{}
-	for _, name := range []string{"topic", "actor", "cursor"} {
-		if value := v.query(name); value != nil {
-			asked.Set(name, *value)
-		}
-	}
-	d.First, d.Next = cursorPages("/retries", asked, got.Value.Pagination.NextCursor)
+	d.First, d.Next = cursorPages("/retries", v.asked("topic", "actor", "cursor"), got.Value.Pagination.NextCursor)
 	return show("retries", v.text("Retries"), d)
 }

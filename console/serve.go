@@ -173,10 +173,7 @@ func (c *Console) render(v *visit, a *answer) ([]byte, error) {
 
 // fail answers with the reason of an error.
 func (c *Console) fail(v *visit, err error) {
-	status := http.StatusBadGateway
-	if refused, ok := errors.AsType[*client.APIError](err); ok {
-		status = refused.Status
-	}
+	status := statusOf(err)
 	panicked, isPanic := errors.AsType[*panicError](err)
 	if isPanic {
 		status = http.StatusInternalServerError

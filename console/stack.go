@@ -54,7 +54,7 @@ func stackOf(m *client.MessageDetail) (s stack) {
 		}
 	}
 	if len(text) > maxStack {
-		text, s.IsCut = cutBytes(text, maxStack), true
+		text, s.IsCut = cutText(text, maxStack), true
 	}
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if len(lines) > maxStackLines {

@@ -17,13 +17,12 @@ type trouble struct{ Text, Path, Name string }
 
 // optional turns the error of a part of a page into its sentence.
 func (v *visit) optional(err error) string {
-	var refused *client.APIError
 	switch {
 	case err == nil:
 		return ""
-	case errors.As(err, &refused) && refused.Status == http.StatusForbidden:
+	case isStatus(err, http.StatusForbidden):
 		return v.text("Your rights do not include this part. An administrator of the manager can give you more.")
-	case errors.As(err, &refused) && refused.Status == http.StatusNotImplemented:
+	case isStatus(err, http.StatusNotImplemented):
 		return v.text("This part needs a database.")
 	default:
 		return v.explain(err)

@@ -61,7 +61,12 @@ func (v *visit) done(path, text string) (*answer, error) {
 
 // refused answers a change that the API has refused: the page shows the reason once.
 func (v *visit) refused(path string, err error) (*answer, error) {
-	v.flash = &flash{Kind: "refused", Text: v.explain(err), Path: pathOf(path)}
+	return v.refusedAs(path, v.explain(err))
+}
+
+// refusedAs answers a change that the pages refuse themselves.
+func (v *visit) refusedAs(path, text string) (*answer, error) {
+	v.flash = &flash{Kind: "refused", Text: text, Path: pathOf(path)}
 	return goTo(path)
 }
 
@@ -105,18 +110,31 @@ func (v *visit) may(method, path string) bool {
 
 // query returns a parameter of the page, nil if it is missing or empty.
 func (v *visit) query(name string) *string {
-	if text := v.URL.Query().Get(name); text != "" {
-		return &text
-	}
-	return nil
+	return optional(v.URL.Query().Get(name))
 }
 
-// field returns a field of the form, nil if it is missing or empty. Browsers end lines with CR LF.
-func (v *visit) field(name string) *string {
-	if text := strings.ReplaceAll(v.PostFormValue(name), "\r\n", "\n"); text != "" {
-		return &text
+// asked returns those parameters of the page that are not empty.
+func (v *visit) asked(names ...string) url.Values {
+	asked := url.Values{}
+	for _, name := range names {
+		if value := v.query(name); value != nil {
+			asked.Set(name, *value)
+		}
 	}
-	return nil
+	return asked
+}
+
+// typed returns a field of the form as a person typed it. Browsers end lines with CR LF.
+func (v *visit) typed(name string) string { return unixLines(v.PostFormValue(name)) }
+
+// field returns a field of the form, nil if it is missing or empty.
+func (v *visit) field(name string) *string { return optional(v.typed(name)) }
+
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }
 
 // back returns the page that a form names, else the fallback. A form cannot lead to another server.
