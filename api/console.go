@@ -73,7 +73,9 @@ func (s *Server) console() {
 		add(pages.Path+"/"+root, handler)
 		add(pages.Path+"/"+root+"/*", handler)
 	}
-	if pages.Path != "" { // whoever mistypes an address below it is a person
+	// Below a path of their own, all unknown addresses are the pages'. Those beside it stay the API's: the cookies of the pages
+	// are not sent there, so a page could show neither the person nor the language.
+	if pages.Path != "" {
 		add(pages.Path+"/*", handler)
 		return
 	}

@@ -94,6 +94,8 @@ func TestThePagesAreBesideTheAPI(t *testing.T) {
 			require.Equal(t, http.StatusMethodNotAllowed, put.status)
 		} else {
 			require.Equal(t, "/other", other.body, "the console says that there is no such page")
+			_, beside := w.send(http.MethodGet, "/other", nil, "Accept: text/html")
+			requireError(t, beside, http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
 		}
 		metrics := w.call(http.MethodGet, "/metrics").body
 		require.Contains(t, metrics, fmt.Sprintf(`dlq_http_requests_total{method="GET",route="%s/",status="200"} 1`, path))
