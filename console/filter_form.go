@@ -112,7 +112,7 @@ func addedFilters(r *http.Request) (added filters, isForm bool) {
 }
 
 // typedTime reads the field of a form for a time, which is in UTC if it has no zone.
-func typedTime(text string) (at time.Time, ok bool) {
+func typedTime(text string) (time.Time, bool) {
 	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02", time.RFC3339} {
 		if at, err := time.Parse(layout, text); err == nil {
 			return at.UTC(), true
