@@ -115,16 +115,6 @@ type Group struct {
 	IsPartial bool
 }
 
-// Pending is how many messages of the group are PENDING.
-func (g *Group) Pending() (n int64) {
-	for _, c := range g.Counts {
-		if c.Status == StatusPending {
-			n += c.Messages
-		}
-	}
-	return n
-}
-
 // Reasons why a group is open again.
 const (
 	RegressionReason = "regression: a message that was written after the fix has failed"

@@ -18,11 +18,6 @@ const (
 // BacklogOpen is GroupOpen, for groups that are neither new nor regressed.
 const BacklogOpen = BacklogState(GroupOpen)
 
-// BacklogStates lists every state.
-var BacklogStates = []BacklogState{
-	BacklogNew, BacklogRegressed, BacklogOpen, BacklogState(GroupHeld), BacklogState(GroupFixed),
-}
-
 // GroupBacklog counts the groups of a dead-letter topic that are in a state and have
 // PENDING messages, and these messages.
 type GroupBacklog struct {

@@ -111,7 +111,6 @@ type VerifyGroups struct {
 	// Expressions match original topics, exact names first, then the longer globs. Groups has
 	// the group of each.
 	Expressions, Groups []string
-	of                  globMap
 }
 
 // NewVerifyGroups maps globs of original topics to consumer groups. The error is the first problem
@@ -123,18 +122,9 @@ func NewVerifyGroups(groups map[string]string) (*VerifyGroups, error) {
 		}
 	}
 	of, err := newGlobMap(groups)
-	v := &VerifyGroups{of: of}
+	v := &VerifyGroups{}
 	v.Expressions, v.Groups = of.columns()
 	return v, err
-}
-
-// Of is the configured group of a topic; empty when none is.
-func (v *VerifyGroups) Of(topic string) string {
-	if v == nil {
-		return ""
-	}
-	group, _ := v.of.of(topic)
-	return group
 }
 
 // WatermarkLease is the right of a process to publish watermarks, until a later lease.

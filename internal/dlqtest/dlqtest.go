@@ -147,6 +147,16 @@ func Message(options ...func(*dlq.Message)) dlq.Message {
 	return m
 }
 
+// Pending is how many messages of the group are PENDING.
+func Pending(g *dlq.Group) (n int64) {
+	for _, c := range g.Counts {
+		if c.Status == dlq.StatusPending {
+			n += c.Messages
+		}
+	}
+	return n
+}
+
 // Owner is the workflow of a single retry; each call returns another.
 func Owner() dlq.Owner {
 	run := dlq.NewID()

@@ -177,7 +177,7 @@ func TestAMessageOfARemovedGroupCreatesItAgain(t *testing.T) {
 	g, err := worker.Group(t.Context(), id, "")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, g.Arrived)
-	require.EqualValues(t, 1, g.Pending())
+	require.EqualValues(t, 1, dlqtest.Pending(&g))
 }
 
 // Workers store, delete and replace groups at the same time.

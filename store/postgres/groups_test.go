@@ -101,7 +101,7 @@ func TestConcurrentWritersShareTheirGroups(t *testing.T) {
 	require.Len(t, page.Groups, 40)
 	for i := range page.Groups {
 		require.EqualValues(t, 8, page.Groups[i].Arrived)
-		require.EqualValues(t, 8, page.Groups[i].Pending())
+		require.EqualValues(t, 8, dlqtest.Pending(&page.Groups[i]))
 	}
 }
 

@@ -252,7 +252,7 @@ var archives = map[string]func(*testing.T, fixture){
 		require.NoError(t, err)
 		group := f.group(original.GroupID)
 		require.Equal(t, arrived, group.Arrived)
-		require.EqualValues(t, 1, group.Pending())
+		require.EqualValues(t, 1, dlqtest.Pending(&group))
 	},
 }
 

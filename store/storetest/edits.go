@@ -73,7 +73,7 @@ var edits = map[string]func(*testing.T, fixture){
 		require.EqualValues(t, 1, topics[0].Counts[dlq.StatusPending])
 		require.EqualValues(t, 1, topics[0].Counts[dlq.StatusResolved])
 		group := f.group(original.GroupID)
-		require.EqualValues(t, 1, group.Pending())
+		require.EqualValues(t, 1, dlqtest.Pending(&group))
 
 		require.Equal(t, dlq.StatusResolved, f.retry(copied.ID, dlq.ResultDelivered).Status)
 	},
@@ -168,7 +168,7 @@ var edits = map[string]func(*testing.T, fixture){
 			after := f.group(original.GroupID)
 			require.Equal(t, before.Arrived, after.Arrived)
 			require.Equal(t, before.LastSeen, after.LastSeen)
-			require.EqualValues(t, 1, after.Pending())
+			require.EqualValues(t, 1, dlqtest.Pending(&after))
 			require.NoError(t, f.FoldCounts(t.Context()))
 		}
 		opened, err := f.OpenHeldGroups(t.Context())

@@ -77,7 +77,7 @@ var groups = map[string]func(*testing.T, fixture){
 		}, g.Counts)
 		require.EqualValues(t, 2, g.Arrived)
 		require.EqualValues(t, 2, g.LastHour)
-		require.EqualValues(t, 1, g.Pending())
+		require.EqualValues(t, 1, dlqtest.Pending(&g))
 		require.Equal(t, stored[1].ID, g.Sample)
 		require.False(t, g.FirstSeen.After(stored[0].CreatedAt))
 		require.Equal(t, stored[1].CreatedAt, g.LastSeen)
@@ -443,7 +443,7 @@ var groups = map[string]func(*testing.T, fixture){
 		other := f.store(dlqtest.Arrival(noStock, dlqtest.FromTopic("shop.dlq", "shop")))[0]
 		overflow := dlq.Overflow("orders.dlq")
 		g := f.group(dlq.GroupID(&overflow))
-		require.EqualValues(t, 50, g.Pending())
+		require.EqualValues(t, 50, dlqtest.Pending(&g))
 		require.Equal(t, dlq.RuleOverflow, g.Fingerprint.Rule)
 		require.Equal(t, "no stock", f.group(other.GroupID).Fingerprint.Message)
 		require.Len(t, f.listedGroups(dlq.GroupQuery{Topic: "orders.dlq", PageSize: 200}), dlq.MaxGroups+1)

@@ -36,7 +36,7 @@ var handIns = map[string]func(*testing.T, fixture){
 			require.Equal(t, letters[i].Record.Value, d.Record.Value)
 		}
 		group := f.group(f.message(ids[0]).GroupID)
-		require.EqualValues(t, 2, group.Pending())
+		require.EqualValues(t, 2, dlqtest.Pending(&group))
 		require.Equal(t, ids, f.drain(f.startLane()))
 	},
 
