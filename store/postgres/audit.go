@@ -54,22 +54,6 @@ func (s *Store) recorded(o *dlq.Operation) {
 	}
 }
 
-// changedJob is a row of a statement that changes a job.
-type changedJob struct {
-	ID    [16]byte
-	Topic string
-}
-
-// changeJob runs a statement that returns the job after a change.
-func (s *Store) changeJob(ctx context.Context, asked *dlq.Operation, operation string, target dlq.OperationTarget, sql string, args pgx.NamedArgs) error {
-	sql, changed := s.audited(asked, target, sql, args)
-	job, found, err := queryOne(ctx, s, operation, pgx.RowToStructByPos[changedJob], sql, args)
-	if found {
-		changed(job.ID, job.Topic)
-	}
-	return err
-}
-
 const recordSQL = `
 INSERT INTO dlq.dlq_audit (id, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail)
 SELECT id, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail

@@ -66,13 +66,7 @@ func (s *Store) replaceError(ctx context.Context, m *dlq.Message) error {
 			return dlq.ReplacedError(m, copyID)
 		}
 	}
-	if m.Status == dlq.StatusRetrying {
-		return &dlq.OwnedError{ID: m.ID, Owner: m.Owner}
-	}
-	if err := m.CheckRetryable(); err != nil {
-		return err
-	}
-	return s.topics.CheckOrigin(m)
+	return s.retryError(m)
 }
 
 // editedCopy is the message that has replaced another.
@@ -99,10 +93,7 @@ func (s *Store) replace(ctx context.Context, asked *dlq.Operation, id dlq.ID, ed
 			if err != nil {
 				return err
 			}
-			if err := copyRows(ctx, tx, "dlq_message_bodies", bodyColumns, []*arrivalRow{row}, (*arrivalRow).body); err != nil {
-				return err
-			}
-			return copyRows(ctx, tx, "dlq_messages", messageColumns, []*arrivalRow{row}, (*arrivalRow).message)
+			return copyMessages(ctx, tx, []*arrivalRow{row}, []*arrivalRow{row})
 		})
 	})
 	if err == nil && replaced {

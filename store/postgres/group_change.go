@@ -42,12 +42,9 @@ func (s *Store) ChangeGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID
 		"rate": nilIf(change.Hold.Rate, change.Hold.Rate == 0),
 	}
 	sql, changed := s.audited(asked, dlq.TargetGroup, changeGroupSQL, args)
-	topic, found, err := queryOne(ctx, s, "change group", pgx.RowTo[string], sql, args)
-	if found {
+	topic, err := queryExisting(ctx, s, "change group", dlq.GroupNotFound(id), pgx.RowTo[string], sql, args)
+	if err == nil {
 		changed(id, topic)
-	}
-	if err == nil && !found {
-		err = dlq.GroupNotFound(id)
 	}
 	return err
 }

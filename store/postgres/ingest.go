@@ -174,10 +174,7 @@ func (in *ingest) store(ctx context.Context, tx pgx.Tx) ([]dlq.ID, error) {
 		return nil, err
 	}
 	slices.SortFunc(bodies, func(a, b *arrivalRow) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	if err := copyRows(ctx, tx, "dlq_message_bodies", bodyColumns, bodies, (*arrivalRow).body); err != nil {
-		return nil, err
-	}
-	if err := copyRows(ctx, tx, "dlq_messages", messageColumns, messages, (*arrivalRow).message); err != nil {
+	if err := copyMessages(ctx, tx, bodies, messages); err != nil {
 		return nil, err
 	}
 	return idsOf(messages), in.finish(ctx, tx, messages)
@@ -349,6 +346,13 @@ func (r *arrivalRow) message() []any {
 		nilIf(string(r.Resolution()), r.Resolution() == ""), r.Suspicion != "",
 		nilIf(uuid(r.group), r.group.IsZero()),
 	}
+}
+
+func copyMessages(ctx context.Context, tx pgx.Tx, bodies, messages []*arrivalRow) error {
+	if err := copyRows(ctx, tx, "dlq_message_bodies", bodyColumns, bodies, (*arrivalRow).body); err != nil {
+		return err
+	}
+	return copyRows(ctx, tx, "dlq_messages", messageColumns, messages, (*arrivalRow).message)
 }
 
 func copyRows(ctx context.Context, tx pgx.Tx, table string, columns []string, rows []*arrivalRow, values func(*arrivalRow) []any) error {

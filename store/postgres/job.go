@@ -54,7 +54,11 @@ LIMIT @limit`
 // jobs reads the jobs that meet a condition on b, the newest first. A nil limit
 // reads all of them.
 func (s *Store) jobs(ctx context.Context, operation, condition string, args pgx.NamedArgs) ([]dlq.Job, error) {
-	return queryAll(ctx, s, operation, scanJob, strings.Replace(jobsSQL, "b.ended_at IS NULL /* condition */", condition, 1), args)
+	return queryAll(ctx, s, operation, scanJob, jobsWith(condition), args)
+}
+
+func jobsWith(condition string) string {
+	return strings.Replace(jobsSQL, "b.ended_at IS NULL /* condition */", condition, 1)
 }
 
 // decodeSpec refuses fields that this version does not know. A filter of another version would
@@ -100,14 +104,7 @@ func checkReadable(j *dlq.Job) error {
 
 // Job returns a job, or dlq.ErrNotFound.
 func (s *Store) Job(ctx context.Context, id dlq.ID) (dlq.Job, error) {
-	jobs, err := s.jobs(ctx, "read job", "b.id = @id", pgx.NamedArgs{"id": uuid(id), "limit": 1})
-	if err == nil && len(jobs) == 0 {
-		err = dlq.JobNotFound(id)
-	}
-	if err != nil {
-		return dlq.Job{}, err
-	}
-	return jobs[0], nil
+	return queryExisting(ctx, s, "read job", dlq.JobNotFound(id), scanJob, jobsWith("b.id = @id"), pgx.NamedArgs{"id": uuid(id), "limit": 1})
 }
 
 // Jobs returns a page of the jobs that a query selects, the newest first.

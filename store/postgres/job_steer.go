@@ -29,9 +29,18 @@ SELECT id, topic FROM changed`
 // change runs a statement that returns the job if it has changed it. It returns the
 // job in any case, or dlq.ErrNotFound.
 func (s *Store) change(ctx context.Context, asked *dlq.Operation, operation, sql string, id dlq.ID, args pgx.NamedArgs) (dlq.Job, error) {
+	type row struct {
+		ID    [16]byte
+		Topic string
+	}
 	args["id"] = uuid(id)
-	if err := s.changeJob(ctx, asked, operation, dlq.TargetJob, sql, args); err != nil {
+	sql, changed := s.audited(asked, dlq.TargetJob, sql, args)
+	job, found, err := queryOne(ctx, s, operation, pgx.RowToStructByPos[row], sql, args)
+	if err != nil {
 		return dlq.Job{}, err
+	}
+	if found {
+		changed(job.ID, job.Topic)
 	}
 	return s.Job(ctx, id)
 }

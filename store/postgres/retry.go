@@ -79,54 +79,54 @@ func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner, operation
 			return c, err
 		}
 		m, err := s.Message(ctx, id)
-		switch {
-		case err != nil:
-			return dlq.Claim{}, err
-		case m.Status == dlq.StatusRetrying && m.Owner == owner:
-			continue
-		case m.Status == dlq.StatusRetrying:
-			return dlq.Claim{}, &dlq.OwnedError{ID: id, Owner: m.Owner}
+		if err == nil && (m.Status != dlq.StatusRetrying || m.Owner != owner) {
+			err = s.retryError(&m)
 		}
-		if err := m.CheckRetryable(); err != nil {
-			return dlq.Claim{}, err
-		}
-		if err := s.topics.CheckOrigin(&m); err != nil {
+		if err != nil {
 			return dlq.Claim{}, err
 		}
 	}
 	return dlq.Claim{}, fmt.Errorf("store: claim message %s: %w", id, errUnsettled)
 }
 
+// retryError is why nobody can claim a message now; nil if somebody can.
+func (s *Store) retryError(m *dlq.Message) error {
+	if m.Status == dlq.StatusRetrying {
+		return &dlq.OwnedError{ID: m.ID, Owner: m.Owner}
+	}
+	if err := m.CheckRetryable(); err != nil {
+		return err
+	}
+	return s.topics.CheckOrigin(m)
+}
+
 // Claimed returns the claim that the owner has, and makes no new claim. An owner that has
 // lost the message, to an operator or to the sweeper, gets the errors of Claim.
 func (s *Store) Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error) {
-	c, found, err := queryOne(ctx, s, "find claim", pgx.RowToStructByPos[dlq.Claim], claimedSQL, ownedArgs(id, owner))
-	if err == nil && !found {
-		err = s.claimError(ctx, id, owner)
-	}
-	return c, err
+	return queryOwned(ctx, s, "find claim", pgx.RowToStructByPos[dlq.Claim], claimedSQL, id, owner)
 }
 
 // Envelope reads the part of a claimed message that its owner has to send. The errors are
 // the errors of Claimed.
 func (s *Store) Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
-	e, found, err := queryOne(ctx, s, "read claimed message", scanEnvelope, envelopeSQL, ownedArgs(id, owner))
-	if err == nil && !found {
-		err = s.claimError(ctx, id, owner)
-	}
-	return e, err
+	return queryOwned(ctx, s, "read claimed message", scanEnvelope, envelopeSQL, id, owner)
 }
 
 func ownedArgs(id dlq.ID, owner dlq.Owner) pgx.NamedArgs {
 	return pgx.NamedArgs{"id": uuid(id), "workflow_id": owner.WorkflowID, "token": owner.Token}
 }
 
-func (s *Store) claimError(ctx context.Context, id dlq.ID, owner dlq.Owner) error {
-	m, err := s.Message(ctx, id)
-	if err != nil {
-		return err
+// queryOwned returns the row of a message that the owner has claimed, or why it has no claim.
+func queryOwned[T any](ctx context.Context, s *Store, operation string, scan pgx.RowToFunc[T], sql string, id dlq.ID, owner dlq.Owner) (T, error) {
+	row, found, err := queryOne(ctx, s, operation, scan, sql, ownedArgs(id, owner))
+	if err != nil || found {
+		return row, err
 	}
-	return m.ClaimError(owner)
+	m, err := s.Message(ctx, id)
+	if err == nil {
+		err = m.ClaimError(owner)
+	}
+	return row, err
 }
 
 // maxClaimTries limits the tries to claim a message that other clients keep changing.
