@@ -75,7 +75,7 @@ func servicePort(message string) string {
 			return ""
 		}
 		port := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
-		if host != "" && host[len(host)-1] > ' ' && servicePorts.has(port) {
+		if host != "" && host[len(host)-1] > ' ' && servicePorts[port] {
 			return port
 		}
 		message = rest
@@ -95,12 +95,11 @@ func (r *reading) has(kind string) bool { return slices.Contains(r.names, kind) 
 
 // name returns the first name of a kind.
 func (r *reading) name(kind string) string {
-	for _, name := range r.names {
-		if strings.HasPrefix(name, kind+" ") {
-			return name
-		}
+	i := slices.IndexFunc(r.names, func(name string) bool { return strings.HasPrefix(name, kind+" ") })
+	if i < 0 {
+		return ""
 	}
-	return ""
+	return r.names[i]
 }
 
 func (r *reading) constraint() string { return r.name(nounConstraint) }

@@ -50,7 +50,7 @@ func dotnetFrame(body string) (name string, own, ok bool) {
 	name, arguments, ok := strings.Cut(frame, "(")
 	_, rest, closed := strings.Cut(arguments, ")")
 	name = strings.TrimSuffix(name, " ")
-	if !ok || !closed || !atWords.has(at) || strings.IndexByte(name, '.') <= 0 ||
+	if !ok || !closed || !atWords[at] || strings.IndexByte(name, '.') <= 0 ||
 		strings.IndexByte(name, ' ') >= 0 && strings.IndexByte(name, '<') < 0 || rest != "" && rest[0] != ' ' && rest[0] != '.' && rest[0] != '\r' {
 		return "", false, false
 	}

@@ -76,7 +76,7 @@ func (fp *Fingerprint) setCause(f *Failure) {
 	fp.Class, fp.Frame = storable(c.class, maxName), storable(cmp.Or(t.own, t.first), maxName)
 	if c.outage == unavailable {
 		c.port = servicePort(prefix(message, maxRead))
-		if databasePorts.has(c.port) || slices.ContainsFunc(t.outer, isDatabaseAway) {
+		if databasePorts[c.port] || slices.ContainsFunc(t.outer, isDatabaseAway) {
 			c.outage = noConnection
 		} else if fp.Frame == "" {
 			c.port = "" // the context tells the service, and is there without the port too

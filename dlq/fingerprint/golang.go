@@ -82,10 +82,7 @@ func isGoLocation(body string) bool {
 
 // goFunction removes the arguments: "shop.(*Handler).price(0xc0, …)".
 func goFunction(line string) string {
-	if !strings.HasSuffix(line, ")") {
-		return line
-	}
-	if i := strings.LastIndexByte(line, '('); i > 0 && line[i-1] != '.' {
+	if i := strings.LastIndexByte(line, '('); i > 0 && line[i-1] != '.' && strings.HasSuffix(line, ")") {
 		return line[:i]
 	}
 	return line

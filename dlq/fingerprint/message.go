@@ -151,7 +151,7 @@ func (s *scanner) whole(c, after string) {
 		s.word(c)
 	case hasDigit(c):
 		s.variable()
-		if unit, end := wordAt(s.in, s.pos); units.has(unit) {
+		if unit, end := wordAt(s.in, s.pos); units[unit] {
 			s.pos = end
 		}
 	case isLetter(c[0]) || c[0] == '_':
@@ -177,7 +177,7 @@ func (s *scanner) word(c string) {
 	switch {
 	case s.value, key, hasDigit(c):
 		s.value = false
-	case len(s.part.words) > 1 && s.depth == 0 && (lower == "for" || prepositions.has(lower) && s.pos+1 < len(s.in) && !isLetter(s.in[s.pos+1])):
+	case len(s.part.words) > 1 && s.depth == 0 && (lower == "for" || prepositions[lower] && s.pos+1 < len(s.in) && !isLetter(s.in[s.pos+1])):
 		s.part.closed = true // data follow
 	case s.depth == 0 && !s.part.closed && isText(c, s.part.chunks == 1):
 		s.part.words = append(s.part.words, lower)
@@ -231,10 +231,7 @@ func (s *scanner) punctuation(c byte) {
 		if s.depth == 0 && (s.pos == len(s.in) || s.in[s.pos] <= ' ') {
 			s.endPart()
 		}
-	case ';':
-		s.start = true
-		s.endSentence()
-	case '.', '!', '?':
+	case ';', '.', '!', '?':
 		s.start = true
 		s.endSentence()
 	case ',':
@@ -254,7 +251,7 @@ func (s *scanner) endPart() {
 	s.part, s.value = part{}, false
 	switch {
 	case s.done || s.inner:
-	case slices.ContainsFunc(p.words, func(word string) bool { return !noise.has(word) }):
+	case slices.ContainsFunc(p.words, func(word string) bool { return !noise[word] }):
 		if len(s.parts) == maxParts {
 			s.parts = append(s.parts[:0], s.parts[1:]...)
 		}
@@ -270,12 +267,12 @@ func (s *scanner) innermost() {
 	}
 	for i := len(s.parts) - 1; i >= 0 && len(s.words) < enough; i-- {
 		// "offset 17" may or may not stand before "checksum mismatch". "order 17: not found" needs it.
-		if p := &s.parts[i]; len(s.words) < 2 || len(p.words) > 1 || !p.variable || stopWords.has(s.words[0]) {
+		if p := &s.parts[i]; len(s.words) < 2 || len(p.words) > 1 || !p.variable || stopWords[s.words[0]] {
 			s.words = slices.Concat(p.words, s.words)
 		}
 	}
 	for i := enough; i < len(s.words); i++ {
-		if last := s.words[i-1]; !stopWords.has(last) || prepositions.has(last) { // "has no lines" needs all
+		if last := s.words[i-1]; !stopWords[last] || prepositions[last] { // "has no lines" needs all
 			s.words = s.words[:i]
 		}
 	}
@@ -284,7 +281,7 @@ func (s *scanner) innermost() {
 	}
 	for i := len(s.parts) - 1; i >= 0 && len(s.context) == 0; i-- {
 		if p := &s.parts[i]; !p.variable || len(p.words) > 1 {
-			s.context = slices.DeleteFunc(p.words, func(word string) bool { return outageWords.has(word) || stopWords.has(word) })
+			s.context = slices.DeleteFunc(p.words, func(word string) bool { return outageWords[word] || stopWords[word] })
 		}
 	}
 }
@@ -342,13 +339,10 @@ func withoutDigits(name string) string {
 }
 
 func hostOfURL(address string) string {
-	host := address
-	if i := strings.IndexAny(host, "/?#"); i >= 0 {
-		host = host[:i]
+	if i := strings.IndexAny(address, "/?#"); i >= 0 {
+		address = address[:i]
 	}
-	if i := strings.LastIndexByte(host, '@'); i >= 0 {
-		host = host[i+1:]
-	}
+	_, host := splitLast(address, '@')
 	host, _ = cutLine(host)
 	return host
 }
@@ -360,7 +354,7 @@ func hostIn(c string) string {
 	if name == "" || !isLower(name[0]) || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" || dot+1 == len(name) {
 		return ""
 	}
-	if hasPort || dot > 0 && topLevel.has(name[dot+1:]) {
+	if hasPort || dot > 0 && topLevel[name[dot+1:]] {
 		return name
 	}
 	return ""

@@ -92,7 +92,7 @@ func (s *scanner) named(c, after string) bool {
 		case digits && (!pending.digits || pending.text == nounCode && (len(c) > 8 || s.isDataCode())):
 		case pending.text == nounConstraint && !strings.ContainsAny(c, "_."):
 		case pending.text != "" && !pending.named && !pending.quoted &&
-			(isCodeShaped(c) || pending.strong && pending.gap == 0 && !stopWords.has(strings.ToLower(c))):
+			(isCodeShaped(c) || pending.strong && pending.gap == 0 && !stopWords[strings.ToLower(c)]):
 			s.addName(pending.text, c)
 			s.noun.named = true
 			return true
@@ -105,7 +105,7 @@ func (s *scanner) named(c, after string) bool {
 		}
 	}
 	if pending.text != "" {
-		if pending.gap++; pending.named || pending.gap > 3 || !stopWords.has(strings.ToLower(c)) {
+		if pending.gap++; pending.named || pending.gap > 3 || !stopWords[strings.ToLower(c)] {
 			s.noun = noun{}
 		}
 	}
@@ -139,11 +139,11 @@ func isStatus(c string) bool {
 
 // saysStatus reports whether the words around a number say that it is a status.
 func (s *scanner) saysStatus() bool {
-	if key := wordBefore(strings.TrimRight(s.in[:s.pos], ".:!?0123456789")); isMixed(key) && !statusWords.has(strings.ToLower(key)) {
+	if key := wordBefore(strings.TrimRight(s.in[:s.pos], ".:!?0123456789")); isMixed(key) && !statusWords[strings.ToLower(key)] {
 		return false // BytePositionInLine: 404
 	}
 	opens := s.depth == 0 || s.pos > 3 && strings.IndexByte("[(", s.in[s.pos-4]) >= 0
-	if statusWords.has(s.previous) || s.part.chunks <= 1 && len(s.part.words) == 0 && !s.inner && opens {
+	if statusWords[s.previous] || s.part.chunks <= 1 && len(s.part.words) == 0 && !s.inner && opens {
 		return true
 	}
 	pos := s.pos
@@ -151,7 +151,7 @@ func (s *scanner) saysStatus() bool {
 		pos++
 	}
 	next, _ := wordAt(s.in, pos)
-	return reasons.has(next)
+	return reasons[next]
 }
 
 var (
@@ -164,7 +164,7 @@ Payload Payment Precondition Unsupported`)
 // isCode recognizes the code in "NOT_FOUND: no such order" and "declined: CARD_EXPIRED".
 func (s *scanner) isCode(name, after string) bool {
 	inBrackets := s.pos < len(s.in) && s.in[s.pos] == ')' && strings.HasSuffix(s.in[:s.pos-len(name)], "(")
-	if !s.start && !inBrackets || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" || !grpcCodes.has(name) && strings.IndexByte(name, '_') <= 0 {
+	if !s.start && !inBrackets || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" || !grpcCodes[name] && strings.IndexByte(name, '_') <= 0 {
 		return false
 	}
 	return s.pos == len(s.in) || strings.HasPrefix(after, ":") || s.in[s.pos] == ')'
@@ -174,7 +174,7 @@ func (s *scanner) isCode(name, after string) bool {
 func (s *scanner) isSubject(name string) bool {
 	first, end := wordAt(s.in, s.pos)
 	second, _ := wordAt(s.in, end)
-	return isPredicate(first, second) && second != "have" && !collections.has(name) && (s.start || isUpper(first[0]) || isCodeShaped(name))
+	return isPredicate(first, second) && second != "have" && !collections[name] && (s.start || isUpper(first[0]) || isCodeShaped(name))
 }
 
 // isListed recognizes the name in " -- Quantity: is too large", as FluentValidation lists failures.
@@ -187,7 +187,7 @@ var collections = set("List Collection Array Sequence Iterable Map Set Queue Sta
 
 // isPredicate recognizes what is said about a field that breaks a rule.
 func isPredicate(first, second string) bool {
-	return predicates.has(first) || len(first) < 7 && predicates.has(first+"-"+second)
+	return predicates[first] || len(first) < 7 && predicates[first+"-"+second]
 }
 
 var predicates = set(`must can't may-not may-be cannot-be cannot-not should-not should-be is-required is-missing is-null is-nil is-undefined is-blank
@@ -357,7 +357,7 @@ func isMixed(name string) bool {
 
 // isDataCode tells the code of a carrier or a country from that of an error, by the word before it.
 func (s *scanner) isDataCode() bool {
-	return s.before != "" && !stopWords.has(s.before) && !codeWords.has(s.before)
+	return s.before != "" && !stopWords[s.before] && !codeWords[s.before]
 }
 
 var codeWords = set("sql exit reason result response return vendor native failure fault reject rejection rejected decline declined exception")

@@ -46,7 +46,7 @@ func libraryPrefix(name string) int {
 		if name[i] != '.' && name[i] != ':' {
 			continue
 		}
-		if libraries.has(name[:i]) {
+		if libraries[name[:i]] {
 			return i + 1
 		}
 		if isUpper(name[0]) || i > 24 {
@@ -59,7 +59,7 @@ func libraryPrefix(name string) int {
 // isLibraryClass recognizes an exception of a library, whose reason is often outside the method.
 func isLibraryClass(class string) bool {
 	first, _, _ := strings.Cut(class, ".")
-	return libraryPrefix(class) > 0 && !languages.has(first)
+	return libraryPrefix(class) > 0 && !languages[first]
 }
 
 // languages are the packages of exceptions that are faults of the method they come from.
@@ -96,21 +96,16 @@ structs sync syscall testing text time unicode unique unsafe vendor weak
 func isGoLibrary(pkg string) bool {
 	first, rest, _ := strings.Cut(pkg, "/")
 	owner, _, _ := strings.Cut(rest, "/")
-	return goStandard.has(first) || goLibraries.has(first) || goLibraries.has(first+"/"+owner)
+	return goStandard[first] || goLibraries[first] || goLibraries[first+"/"+owner]
 }
 
 // words is a set of names or words.
-type words map[string]struct{}
-
-func (w words) has(word string) bool {
-	_, ok := w[word]
-	return ok
-}
+type words map[string]bool
 
 func set(text string) words {
 	w := words{}
 	for word := range strings.FieldsSeq(text) {
-		w[word] = struct{}{}
+		w[word] = true
 	}
 	return w
 }

@@ -133,10 +133,7 @@ func moduleOf(path string) string {
 }
 
 func isRootFolder(name string) bool {
-	if strings.ContainsAny(name, "0123456789:@") {
-		return true
-	}
-	return roots.has(name)
+	return strings.ContainsAny(name, "0123456789:@") || roots[name]
 }
 
 var roots = set("app src lib dist build out task code work workspace srv opt home usr root tmp current release bin .")

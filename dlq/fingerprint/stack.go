@@ -112,7 +112,7 @@ func isGeneral(name string) bool {
 		for end < len(name) && name[end] != '_' && (!isUpper(name[end]) || isUpper(name[end-1])) {
 			end++
 		}
-		if !helperWords.has(strings.ToLower(strings.Trim(name[start:end], "_"))) {
+		if !helperWords[strings.ToLower(strings.Trim(name[start:end], "_"))] {
 			return false
 		}
 		start = end
@@ -156,9 +156,7 @@ func splitMessage(message string) (line, tail string) {
 
 // detect tells the format by the first line that has the form of a frame.
 func detect(text string) format {
-	for text != "" {
-		var line string
-		line, text = nextLine(text)
+	for _, line := range lines(text) {
 		body, indent := trimIndent(line)
 		if f, _ := formatOfLine(body, indent); f != nil {
 			return f

@@ -32,24 +32,18 @@ func prefix(s string, limit int) string {
 }
 
 func firstLine(s string) string {
-	line, _ := nextLine(strings.TrimSpace(prefix(s, maxStack)))
+	line, _, _ := strings.Cut(strings.TrimSpace(prefix(s, maxStack)), "\n")
 	return line
 }
 
 // unixLines returns text with "\n" at the ends of its lines.
 func unixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
-// nextLine returns the first line of text without its end, and what follows.
-func nextLine(text string) (line, rest string) {
-	line, rest, _ = strings.Cut(text, "\n")
-	return line, rest
-}
-
 // lines yields the lines of a text, and where they begin.
 func lines(text string) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		for at := 0; at < len(text); {
-			line, _ := nextLine(text[at:])
+			line, _, _ := strings.Cut(text[at:], "\n")
 			if !yield(at, line) {
 				return
 			}
