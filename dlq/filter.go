@@ -297,11 +297,11 @@ func (f *Filter) Masked() Filter {
 }
 
 func storableTexts(texts map[string]string) map[string]string {
-	var storable map[string]string
+	if len(texts) == 0 {
+		return nil
+	}
+	storable := make(map[string]string, len(texts))
 	for name, text := range texts {
-		if storable == nil {
-			storable = make(map[string]string, len(texts))
-		}
 		storable[StorableText(name)] = StorableText(text)
 	}
 	return storable

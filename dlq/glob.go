@@ -29,37 +29,31 @@ func compareGlobs(a, b string) int {
 	return cmp.Or(cmp.Compare(wildcards(a), wildcards(b)), cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
 }
 
-// globMap maps topics to values. The first glob that matches a topic has its value.
-type globMap []struct {
-	value   string
+// globValue is the value of the topics that a glob matches.
+type globValue[V any] struct {
+	glob    string
 	matches *regexp.Regexp
+	value   V
 }
 
-func newGlobMap(values map[string]string) (globMap, error) {
-	m := make(globMap, len(values))
-	for i, glob := range slices.SortedFunc(maps.Keys(values), compareGlobs) {
+// globMap maps topics to values. The first glob that matches a topic has its value.
+type globMap[V any] []globValue[V]
+
+func newGlobMap[V any](values map[string]V) (m globMap[V], err error) {
+	for _, glob := range slices.SortedFunc(maps.Keys(values), compareGlobs) {
 		matches, err := compileGlob(glob)
 		if err != nil {
 			return nil, err
 		}
-		m[i].value, m[i].matches = values[glob], matches
+		m = append(m, globValue[V]{glob, matches, values[glob]})
 	}
 	return m, nil
 }
 
-func (m globMap) of(topic string) (value string, found bool) {
-	for i := range m {
-		if m[i].matches.MatchString(topic) {
-			return m[i].value, true
-		}
+// of is nil for a topic without a value.
+func (m globMap[V]) of(topic string) *globValue[V] {
+	if i := slices.IndexFunc(m, func(g globValue[V]) bool { return g.matches.MatchString(topic) }); i >= 0 {
+		return &m[i]
 	}
-	return "", false
-}
-
-// columns are the expressions and the values in their order, for a store.
-func (m globMap) columns() (expressions, values []string) {
-	for i := range m {
-		expressions, values = append(expressions, m[i].matches.String()), append(values, m[i].value)
-	}
-	return expressions, values
+	return nil
 }

@@ -106,18 +106,11 @@ func (p *JobPlan) DifferencesTo(now *Effect) []PlanDifference {
 	if p.Effect.Matched != now.Matched || p.Effect.Digest != now.Digest {
 		differences = append(differences, PlanDifference{Name: "matched", Planned: p.Effect.Matched, Now: now.Matched})
 	}
-	addTarget := func(name string) {
-		was, is := countNamed(p.Effect.ByTarget, name), countNamed(now.ByTarget, name)
-		if was != is {
-			differences = append(differences, PlanDifference{Name: "by_target_topic." + name, Planned: was, Now: is})
-		}
-	}
-	for _, target := range p.Effect.ByTarget {
-		addTarget(target.Name)
-	}
-	for _, target := range now.ByTarget {
-		if countNamed(p.Effect.ByTarget, target.Name) == 0 {
-			addTarget(target.Name)
+	for i, target := range slices.Concat(p.Effect.ByTarget, now.ByTarget) {
+		was, is := countNamed(p.Effect.ByTarget, target.Name), countNamed(now.ByTarget, target.Name)
+		isRepeated := was != 0 && i >= len(p.Effect.ByTarget)
+		if was != is && !isRepeated {
+			differences = append(differences, PlanDifference{Name: "by_target_topic." + target.Name, Planned: was, Now: is})
 		}
 	}
 	return differences

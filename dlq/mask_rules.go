@@ -187,21 +187,16 @@ func (k *Mask) Filters(f *Filter) (fields []string) {
 		return nil
 	}
 	for _, field := range f.Given() {
+		isHidden := false
 		switch field.Name {
 		case "error":
-			fields = append(fields, field.Name)
+			isHidden = true
 		case "key":
-			if len(k.key)+len(k.tags) > 0 {
-				fields = append(fields, field.Name)
-			}
+			isHidden = len(k.key)+len(k.tags) > 0
 		case "correlation_id":
-			if k.hidesID(correlationHeaders, correlationMembers) {
-				fields = append(fields, field.Name)
-			}
+			isHidden = k.hidesID(correlationHeaders, correlationMembers)
 		case "trace_id":
-			if k.hidesID([]string{"traceparent"}, traceMembers) {
-				fields = append(fields, field.Name)
-			}
+			isHidden = k.hidesID([]string{"traceparent"}, traceMembers)
 		case "headers":
 			for name := range f.Headers {
 				isError := slices.ContainsFunc(errorNames, func(part string) bool { return strings.Contains(strings.ToLower(name), part) })
@@ -216,6 +211,9 @@ func (k *Mask) Filters(f *Filter) (fields []string) {
 					fields = append(fields, "payload."+path)
 				}
 			}
+		}
+		if isHidden {
+			fields = append(fields, field.Name)
 		}
 	}
 	for i := range f.Not {

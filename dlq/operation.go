@@ -163,15 +163,6 @@ func (o Operation) Identified() Operation {
 	return o
 }
 
-// bounded is a storable text of at most limit bytes, or a few more after half a
-// character.
-func bounded(s string, limit int) string {
-	if len(s) > limit {
-		s = s[:limit]
-	}
-	return StorableText(s)
-}
-
 // On completes an operation by the target that was changed.
 func (o Operation) On(id ID, topic string) Operation {
 	if o.TargetID.IsZero() {

@@ -1,6 +1,9 @@
 package dlq
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Status is the state of a dead letter. docs/states.md shows the transitions.
 type Status string
@@ -23,10 +26,8 @@ var Statuses = []Status{StatusPending, StatusRetrying, StatusResolved, StatusDea
 
 // ParseStatus parses the exact name of a status.
 func ParseStatus(s string) (Status, error) {
-	for _, status := range Statuses {
-		if string(status) == s {
-			return status, nil
-		}
+	if status := Status(s); slices.Contains(Statuses, status) {
+		return status, nil
 	}
 	return "", fmt.Errorf("unknown status %q: use PENDING, RETRYING, RESOLVED or DEAD", s)
 }

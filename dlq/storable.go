@@ -20,13 +20,11 @@ func StorableText(s string) string {
 // of them. The header keeps the whole text.
 const maxShortText = 16 << 10
 
-// shortText is a storable text of at most maxShortText.
-func shortText(s string) string {
-	if len(s) > maxShortText {
-		s = s[:maxShortText]
-	}
-	return StorableText(s) // which also replaces half a character at the end
-}
+func shortText(s string) string { return bounded(s, maxShortText) }
+
+// bounded is a storable text of at most limit bytes, or a few more after half a
+// character.
+func bounded(s string, limit int) string { return StorableText(s[:min(len(s), limit)]) }
 
 // maxStoredTopic is the documented width of the columns of topics, in characters.
 const maxStoredTopic = 255

@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -24,7 +25,7 @@ func EndpointOf(target string) (name string, ok bool) {
 // HTTP endpoint. Nil sends all of them to their original topics.
 type Targets struct {
 	topics    *Topics
-	routes    globMap // of original topics to targets
+	routes    globMap[string] // of original topics to targets
 	allowed   []targetGlob
 	endpoints []string
 }
@@ -71,43 +72,43 @@ func NewTargets(topics *Topics, routes map[string]string, allowed, endpoints []s
 // *TargetError.
 func (t *Targets) Of(originalTopic, requested string) (string, error) {
 	routed := t.Route(originalTopic)
-	if requested == "" {
-		requested = routed
-	}
-	if requested == routed || requested == originalTopic {
-		if reason := t.refusal(requested); reason != "" {
-			return "", &TargetError{Target: requested, Reason: reason}
+	target := cmp.Or(requested, routed)
+	reason := ""
+	switch {
+	case target == routed || target == originalTopic:
+		reason = t.refusal(target)
+	case t == nil:
+		reason = notAllowed
+	default:
+		reason = t.unusable(target)
+		if reason == "" && !slices.ContainsFunc(t.allowed, func(glob targetGlob) bool { return glob.has(target) }) {
+			reason = notAllowed
 		}
-		return requested, nil
 	}
-	if t == nil {
-		return "", &TargetError{Target: requested, Reason: notAllowed}
+	if reason != "" {
+		return "", &TargetError{Target: target, Reason: reason}
 	}
-	if reason := t.unusable(requested); reason != "" {
-		return "", &TargetError{Target: requested, Reason: reason}
-	}
-	if !slices.ContainsFunc(t.allowed, func(glob targetGlob) bool { return glob.has(requested) }) {
-		return "", &TargetError{Target: requested, Reason: notAllowed}
-	}
-	return requested, nil
+	return target, nil
 }
 
 // Route is where the messages of a topic go unless an operator names another target.
 func (t *Targets) Route(originalTopic string) string {
 	if t != nil {
-		if target, found := t.routes.of(originalTopic); found {
-			return target
+		if route := t.routes.of(originalTopic); route != nil {
+			return route.value
 		}
 	}
 	return originalTopic
 }
 
 // RouteTargets are the targets of the routes, in their order.
-func (t *Targets) RouteTargets() []string {
+func (t *Targets) RouteTargets() (targets []string) {
 	if t == nil {
 		return nil
 	}
-	_, targets := t.routes.columns()
+	for _, route := range t.routes {
+		targets = append(targets, route.value)
+	}
 	return targets
 }
 

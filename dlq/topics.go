@@ -15,16 +15,10 @@ var DefaultTopicPatterns = []string{"*.dlq.v1", "*.dlq"}
 type Topics struct {
 	expression string
 	dlq        *regexp.Regexp
-	origins    map[string]string // of exact names
-	patterns   []originPattern   // configured patterns first
-	internal   []string          // internal topics that may be targets
-	limits     []originLimit     // exact names first, then the longer globs
-}
-
-// originLimit has the origins that the dead-letter topics of a glob may have.
-type originLimit struct {
-	glob             string
-	matches, origins *regexp.Regexp
+	origins    map[string]string       // of exact names
+	patterns   []originPattern         // configured patterns first
+	internal   []string                // internal topics that may be targets
+	limits     globMap[*regexp.Regexp] // of dead-letter topics to the origins that they may have
 }
 
 // NewTopics compiles globs, in which * stands for any run of characters and ? for a character.
@@ -141,12 +135,9 @@ func (t *Topics) Origins() (expressions, replacements []string) {
 // LimitOrigins limits the origins that dead letters may name, by a map from globs of dead-letter topics
 // to globs of original topics. Of several globs that match, exact names come first, then the longer
 // globs. LimitOrigins is called before the first use. The error is the first problem found.
-func (t *Topics) LimitOrigins(limits map[string][]string) error {
+func (t *Topics) LimitOrigins(limits map[string][]string) (err error) {
+	compiled := map[string]*regexp.Regexp{}
 	for glob, origins := range limits {
-		matches, err := compileGlob(glob)
-		if err != nil {
-			return err
-		}
 		alternatives := make([]string, len(origins))
 		for i, origin := range origins {
 			if _, err := compileGlob(origin); err != nil {
@@ -154,20 +145,20 @@ func (t *Topics) LimitOrigins(limits map[string][]string) error {
 			}
 			alternatives[i] = expressions.Replace(origin)
 		}
-		t.limits = append(t.limits, originLimit{glob, matches, regexp.MustCompile(anyOf(alternatives))})
+		compiled[glob] = regexp.MustCompile(anyOf(alternatives))
 	}
-	slices.SortFunc(t.limits, func(a, b originLimit) int { return compareGlobs(a.glob, b.glob) })
-	return nil
+	t.limits, err = newGlobMap(compiled)
+	return err
 }
 
 // ForeignOrigin says why a dead letter of a topic is suspicious to name this origin; empty if the dead letter is
 // not. The origin that follows from the name of the topic never is.
 func (t *Topics) ForeignOrigin(dlqTopic, originalTopic string) string {
-	i := slices.IndexFunc(t.limits, func(l originLimit) bool { return l.matches.MatchString(dlqTopic) })
-	if i < 0 || t.limits[i].origins.MatchString(originalTopic) || t.MaySend(dlqTopic, originalTopic, false) {
+	limit := t.limits.of(dlqTopic)
+	if limit == nil || limit.value.MatchString(originalTopic) || t.MaySend(dlqTopic, originalTopic, false) {
 		return ""
 	}
-	return fmt.Sprintf("its original topic %s is not among those of %s in kafka.origins", originalTopic, t.limits[i].glob)
+	return fmt.Sprintf("its original topic %s is not among those of %s in kafka.origins", originalTopic, limit.glob)
 }
 
 // AllowInternal lets messages go to those internal topics that are among the names. AllowInternal is

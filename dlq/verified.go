@@ -123,7 +123,9 @@ func NewVerifyGroups(groups map[string]string) (*VerifyGroups, error) {
 	}
 	of, err := newGlobMap(groups)
 	v := &VerifyGroups{}
-	v.Expressions, v.Groups = of.columns()
+	for _, g := range of {
+		v.Expressions, v.Groups = append(v.Expressions, g.matches.String()), append(v.Groups, g.value)
+	}
 	return v, err
 }
 

@@ -205,7 +205,7 @@ func (w *writer) members(i int) int {
 // scalar writes a value that is not hidden, or a name.
 func (w *writer) scalar(raw []byte) {
 	if raw[0] != '"' {
-		if w.quotes.isExact(raw) {
+		if w.quotes.exact[string(raw)] {
 			w.isQuoted = true
 			w.text(Hidden)
 			return

@@ -33,9 +33,9 @@ const (
 // known grams in a text is a quote if it has the beginning of a hidden text, or is long. So a text is read once, however
 // many hidden texts there are.
 type Quotes struct {
-	grams  map[uint64]bool           // true for the beginning of a hidden text
-	short  [gram]map[uint64]struct{} // texts below gram bytes, by their length
-	exact  map[string]struct{}       // numbers
+	grams  map[uint64]bool       // true for the beginning of a hidden text
+	short  [gram]map[uint64]bool // texts below gram bytes, by their length
+	exact  map[string]bool       // numbers
 	forms  int
 	size   int
 	isFull bool
@@ -64,7 +64,10 @@ func (q *Quotes) Add(text string) {
 		}
 	}
 	if isNumber(text) {
-		q.addExact(text)
+		if q.exact == nil {
+			q.exact = map[string]bool{}
+		}
+		q.exact[text] = true
 	}
 	if quoted, err := json.Marshal(text); err == nil {
 		add(string(quoted[1 : len(quoted)-1]))
@@ -131,27 +134,14 @@ func (q *Quotes) add(text string) {
 	}
 	if len(text) < gram {
 		if q.short[len(text)] == nil {
-			q.short[len(text)] = map[uint64]struct{}{}
+			q.short[len(text)] = map[uint64]bool{}
 		}
-		q.short[len(text)][window] = struct{}{}
+		q.short[len(text)][window] = true
 	}
-}
-
-func (q *Quotes) addExact(number string) {
-	if q.exact == nil {
-		q.exact = map[string]struct{}{}
-	}
-	q.exact[number] = struct{}{}
 }
 
 func isNumber(text string) bool {
 	return len(text) <= 64 && (text[0] == '-' || '0' <= text[0] && text[0] <= '9') && json.Valid([]byte(text))
-}
-
-// isExact reports whether a number is a hidden one.
-func (q *Quotes) isExact(number []byte) bool {
-	_, found := q.exact[string(number)]
-	return found
 }
 
 func fold(c byte) byte {
@@ -217,10 +207,7 @@ func (q *Quotes) find(text string) (spans []span, isAll bool) {
 	for i := range len(text) {
 		window = window<<8 | uint64(fold(text[i]))
 		for length := minQuote; length < gram; length++ {
-			if i+1 < length || q.short[length] == nil {
-				continue
-			}
-			if _, found := q.short[length][window&(1<<(8*length)-1)]; found {
+			if i+1 >= length && q.short[length][window&(1<<(8*length)-1)] {
 				spans = append(spans, span{i + 1 - length, i + 1})
 			}
 		}
