@@ -71,23 +71,6 @@ func (r Role) Permissions() []Permission {
 	return all
 }
 
-// Permission is the permission that a job of this kind needs for each message, beside the permission
-// to create a job. It is empty for an unknown kind.
-func (k JobKind) Permission() Permission {
-	switch k {
-	case KindRetry:
-		return PermMessageRetry
-	case KindRevive, KindRestore:
-		return PermMessageRevive
-	case KindDead:
-		return PermMessageDead
-	case KindDelete:
-		return PermMessageDelete
-	default:
-		return ""
-	}
-}
-
 // Grant gives a role on some topics.
 type Grant struct {
 	Role Role

@@ -182,8 +182,7 @@ func (e *BlockedError) Error() string {
 // CategoryOf returns the category of a delivery error. An unclassified error is transient:
 // an unnecessary retry does the least harm.
 func CategoryOf(err error) Category {
-	var delivery *DeliveryError
-	if errors.As(err, &delivery) {
+	if delivery, ok := errors.AsType[*DeliveryError](err); ok {
 		return delivery.Category
 	}
 	return CategoryTransient

@@ -44,38 +44,31 @@ const (
 // JobKinds lists every kind.
 var JobKinds = []JobKind{KindRetry, KindRevive, KindDead, KindDelete, KindRestore}
 
-// Statuses are the statuses of the messages that a job of this kind sends or changes; none for an unknown kind.
-func (k JobKind) Statuses() []Status {
-	switch k {
-	case KindRetry:
-		return []Status{StatusPending}
-	case KindRevive:
-		return []Status{StatusDead}
-	case KindDead:
-		return []Status{StatusPending, StatusRetrying}
-	case KindDelete:
-		return []Status{StatusPending, StatusResolved, StatusDead}
-	case KindRestore:
-		return []Status{StatusResolved, StatusDead}
-	default:
-		return nil
-	}
+// jobKinds are the rules of each kind.
+var jobKinds = map[JobKind]struct {
+	statuses   []Status
+	beside     []JobKind
+	permission Permission
+}{
+	KindRetry:   {[]Status{StatusPending}, []JobKind{KindRevive, KindDead, KindRestore}, PermMessageRetry},
+	KindRevive:  {[]Status{StatusDead}, []JobKind{KindRetry}, PermMessageRevive},
+	KindDead:    {[]Status{StatusPending, StatusRetrying}, []JobKind{KindRetry}, PermMessageDead},
+	KindDelete:  {[]Status{StatusPending, StatusResolved, StatusDead}, nil, PermMessageDelete},
+	KindRestore: {[]Status{StatusResolved, StatusDead}, []JobKind{KindRetry}, PermMessageRevive},
 }
+
+// Statuses are the statuses of the messages that a job of this kind sends or changes; none for an unknown kind.
+func (k JobKind) Statuses() []Status { return slices.Clone(jobKinds[k].statuses) }
 
 // Beside are the kinds of the jobs that may run on messages of the same topic beside a job of this kind. Two retries would
 // break the order of a key. A deletion would remove messages that a retry is about to send. With two jobs that change
 // messages, chance would decide which change comes last. No kind is in its own list, so that a second request for
 // the same work finds the running job.
-func (k JobKind) Beside() []JobKind {
-	switch k {
-	case KindRetry:
-		return []JobKind{KindRevive, KindDead, KindRestore}
-	case KindRevive, KindDead, KindRestore:
-		return []JobKind{KindRetry}
-	default:
-		return nil
-	}
-}
+func (k JobKind) Beside() []JobKind { return slices.Clone(jobKinds[k].beside) }
+
+// Permission is the permission that a job of this kind needs for each message, beside the permission
+// to create a job. It is empty for an unknown kind.
+func (k JobKind) Permission() Permission { return jobKinds[k].permission }
 
 // JobState is the state of a job.
 type JobState string
