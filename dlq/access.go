@@ -136,9 +136,8 @@ func (p *Principal) MayOn(permission Permission, topic string) bool {
 	})
 }
 
-// Within is an expression that matches the topics on which the principal has a permission,
-// with the same meaning in RE2 and PostgreSQL: empty for all topics. The expression matches no
-// topic when May is false.
+// Within is an expression that matches the topics on which the principal has a permission, with the same
+// meaning in RE2 and PostgreSQL. It is empty for all topics, and matches none when May is false.
 func (p *Principal) Within(permission Permission) string {
 	var globs []string
 	for _, g := range p.Grants {

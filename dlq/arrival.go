@@ -24,9 +24,8 @@ type Record struct {
 	Timestamp time.Time
 }
 
-// Source is the position in Kafka that a dead letter was read from. Two records with the
-// same source are the same record. A topic that was deleted and created again has another
-// TopicID, and so other sources.
+// Source is the position in Kafka of the record that a dead letter was read from. A topic that was deleted and
+// created again has another TopicID.
 type Source struct {
 	TopicID   [16]byte
 	Partition int32

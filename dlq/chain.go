@@ -10,9 +10,8 @@ const ChainLimit = 1000
 type Chain struct {
 	// Hops are sorted by their arrival.
 	Hops []Hop
-	// Truncated is set when the chain has more than ChainLimit messages. Then Hops are
-	// the messages with the fewest steps from the requested message. Truncated is also set when
-	// attempts are left out, because all have more than ListBytes together.
+	// Truncated is set when Hops are only the ChainLimit messages with the fewest steps from the requested
+	// message, or when attempts are left out, because all have more than ListBytes together.
 	Truncated bool
 }
 

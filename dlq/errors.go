@@ -84,9 +84,8 @@ func (e *OwnedError) Error() string {
 // ErrFenced means that a newer attempt has the lane. The caller can no longer change the lane.
 var ErrFenced = errors.New("a newer attempt has the lane")
 
-// ErrPositionMoved means that the position of a partition in the database differs from the
-// one that the caller started from. The database was restored to an earlier moment, or
-// another client has ingested the partition. Nothing was stored.
+// ErrPositionMoved means that a partition has another position in the database: it was restored to an earlier
+// moment, or another client has ingested the partition. Nothing was stored.
 var ErrPositionMoved = errors.New("the database has another offset for the partition")
 
 // ErrSpecUnreadable means that the stored specification of a bulk retry or of a bulk change

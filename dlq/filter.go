@@ -210,9 +210,8 @@ func (f *Filter) IsSearch() bool {
 	return isSlow && !f.IsLookup() && len(f.IDs) == 0
 }
 
-// SearchScope is the filter of what a list of IsSearch looks at, and rest the filter that it
-// applies to these messages. Conditions that few messages may meet are in rest: otherwise a list
-// would read a whole topic to look at a limited number of messages.
+// SearchScope is the filter of what a list of IsSearch looks at, and rest the filter that it applies to these
+// messages. Rest has the conditions that few messages may meet, for which a list would read a whole topic.
 func (f *Filter) SearchScope() (scope, rest Filter) {
 	scope, rest = f.Split(InOrder)
 	if f.Verified != "" && len(f.Statuses) == 0 {

@@ -8,10 +8,9 @@ import (
 	"dlqmanager/dlq/fingerprint"
 )
 
-// MaxGroups is by default how many groups the messages of a dead-letter topic can form.
-// Further causes fall into the overflow group of the topic. So a flood of unique messages
-// does not become a flood of groups. A group without messages that nobody has annotated, held
-// or fixed gives way to a new group.
+// MaxGroups is by default how many groups the messages of a dead-letter topic can form, so that a flood of
+// unique messages is no flood of groups. Further causes fall into the overflow group of the topic. A group
+// without messages that nobody has annotated, held or fixed gives way to a new group.
 const MaxGroups = 1000
 
 // GroupRetention is how long after its last arrival such a group is kept otherwise.
@@ -213,9 +212,8 @@ type GroupFix struct {
 	Ticket *string
 }
 
-// regressionGrace is how much later than a fix a record must have been written to count as
-// newer although its offset is lower. The topic was deleted and created again then. The grace is
-// longer than clocks differ.
+// regressionGrace is how much later than a fix a record must have been written to count as newer although its
+// offset is lower: the topic was deleted and created again. It is longer than clocks differ.
 const regressionGrace = time.Hour
 
 // Precedes reports whether a message failed after the fix.

@@ -25,9 +25,8 @@ type GroupBacklog struct {
 	State    BacklogState
 	Groups   int64
 	Pending  int64
-	// OldestPending is the arrival of the oldest PENDING message of these groups, and nil
-	// unless the topic has a held group: then the oldest message of the topic may be a message that
-	// nobody is to be told about.
+	// OldestPending is the arrival of the oldest PENDING message of these groups. It is set only if the topic
+	// has a held group: the oldest message of the topic may then be one that nobody is to be told about.
 	OldestPending *time.Time
 	// Causes are MaxBacklogCauses of these groups, if they are new, regressed or open. Of new and
 	// regressed groups they are the first, by their first message, so that a group does not

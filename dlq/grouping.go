@@ -27,11 +27,10 @@ type groupRule struct {
 	name    string
 }
 
-// NewGrouping returns a grouping with explicit groups: those that the header names, then
-// the groups of rules. A rule maps a glob, in which * stands for any run of characters and ? for
-// a character, to the name of a group. The glob is matched with "class: message" of the error, and
-// of its cause. Of several that match, the longest glob counts. An empty header stands
-// for none.
+// NewGrouping returns a grouping with explicit groups: those that the header names, then the groups of rules.
+// An empty header stands for none. A rule maps a glob, in which * stands for any run of characters and ? for a
+// character, to a group. It is matched with "class: message" of the error and of its cause. Of several that
+// match, the longest glob counts.
 func NewGrouping(header string, rules map[string]string) (*Grouping, error) {
 	g := &Grouping{header: header}
 	for glob, name := range rules {

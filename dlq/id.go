@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// ID identifies a dead letter, a bulk retry or a bulk change by a UUID (RFC 9562):
-// version 8 for records from Kafka (RecordID), version 7 for all else. Both grow with
-// time, so new rows are appended at the end of the primary key's index, whose cost does
-// not grow with the table.
+// ID identifies a dead letter or a job by a UUID (RFC 9562): version 8 for records from Kafka (RecordID),
+// version 7 for all else. Both grow with time, so new rows are appended to the index of the primary key, and
+// its cost does not grow with the table.
 type ID [16]byte
 
 var idClock struct {
@@ -39,11 +38,10 @@ func NewID() ID {
 	return id
 }
 
-// RecordID returns the ID of the dead letter that was read from this source. The same
-// record always has the same ID, also after the database was restored. The ID is a version
-// 8 UUID that begins with the record's timestamp, as version 7 begins with the time of
-// creation. The timestamp also separates two records of the same offset, which an unclean
-// election can produce.
+// RecordID returns the ID of the dead letter that was read from this source, the same also after the database
+// was restored. It is a version 8 UUID that begins with the record's timestamp, as version 7 begins with the
+// time of creation. The timestamp also separates two records of the same offset, which an unclean election can
+// produce.
 func RecordID(source Source, timestamp time.Time) ID {
 	var input [36]byte
 	copy(input[:], source.TopicID[:])
@@ -59,9 +57,8 @@ func RecordID(source Source, timestamp time.Time) ID {
 	return id
 }
 
-// RestoredID returns the ID of the message that an archived message becomes by a restore. The ID is
-// always the same, so that a message is restored once. Like the ID of the archived message, the ID begins
-// with a time.
+// RestoredID returns the ID of the message that an archived message becomes by a restore: always the same, so
+// that a message is restored once. It begins with the same time.
 func RestoredID(archived ID) ID {
 	sum := sha256.Sum256([]byte("restored " + archived.String()))
 	id := archived

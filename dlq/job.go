@@ -18,9 +18,8 @@ const PageSize = 100
 // single message. It bounds the memory of a lane.
 const PageBytes = 4 << 20
 
-// ChangeBatch is how many messages of its scope a job that changes messages reads at most, and changes if
-// they match, in a transaction. Larger batches are hardly faster, and hold their locks
-// longer.
+// ChangeBatch is how many messages of its scope a job reads at most in a transaction, to change those that
+// match. Larger batches are hardly faster, and hold their locks longer.
 const ChangeBatch = 1000
 
 // JobKind is what a job does with the messages of its scope.
@@ -206,9 +205,8 @@ type Job struct {
 	// closed topic does not close the whole job.
 	MultiTarget bool      `json:"multi_target"`
 	Counts      JobCounts `json:"counts"`
-	// Waiting is how many messages are in the job's queues, because their target is closed
-	// or an earlier message of their key is not done. These are PENDING, and not part of
-	// Counts.
+	// Waiting is how many messages are in the job's queues, because their target is closed or an earlier
+	// message of their key is not done. These are PENDING, and not part of Counts.
 	Waiting int64 `json:"waiting"`
 	// CameBack is how many of the sent messages failed again and are in a dead-letter
 	// topic again. The number still grows after the job has ended.

@@ -5,9 +5,8 @@ import (
 	"errors"
 )
 
-// Letter is a dead letter that a service hands in without Kafka. Failure has all that the service
-// says about it; fields that are zero follow from the headers and the name of the topic, as for
-// a record of Kafka.
+// Letter is a dead letter that a service hands in without Kafka. Fields of Failure that are zero follow from
+// the headers and the name of the topic, as for a record of Kafka.
 type Letter struct {
 	Record  Record
 	Failure Failure

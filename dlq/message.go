@@ -106,10 +106,9 @@ func (m *Message) NotDead() error {
 	return m.refusal(reason)
 }
 
-// ReviveAfter is how long a message that was marked dead while a retry was sending the message cannot be
-// revived. Until then the retry may still send the message, and so would the next. A retry sends no later
-// than 25 seconds after the last look at its claim, its publish takes 18 seconds, and the transaction
-// that marks the message may take 8 seconds.
+// ReviveAfter is how long a message that was marked dead during a retry cannot be revived, since the retry may
+// still send it, and so would the next. A retry sends no later than 25 seconds after the last look at its
+// claim, its publish takes 18 seconds, and the transaction that marks the message may take 8 seconds.
 const ReviveAfter = time.Minute
 
 // WasMarkedWhileSent reports whether an operator marked the message dead while a retry had
@@ -233,9 +232,8 @@ type PageOutcome struct {
 	Wait Wait `json:"-"`
 }
 
-// KeyHash maps a record key to a non-negative number that decides the lane of a bulk retry.
-// Messages with the same key share a lane and stay in order. Messages without a key have no
-// order, and their id spreads them over the lanes.
+// KeyHash maps a record key to a non-negative number that decides the lane of a bulk retry, so messages with
+// the same key stay in order. Messages without a key are spread over the lanes by their id.
 func KeyHash(key []byte, id ID) int32 {
 	h := fnv.New32a()
 	if key == nil {

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Operation is a row of the audit: somebody asked for a change, and the outcome. The row
-// holds ids, counts and filters, but no values, keys or headers of messages. Its JSON has the
-// columns of the table. A method that can record the change that it makes takes the operation as its
-// parameter asked; nil records nothing.
+// Operation is a row of the audit: somebody asked for a change, and the outcome. It holds ids, counts and
+// filters, but no values, keys or headers of messages. Its JSON has the columns of the table. Methods that
+// record their change take the operation as asked; nil records nothing.
 type Operation struct {
 	// ID and At are set by the store; the ID only if zero.
 	ID ID        `json:"id"`

@@ -31,9 +31,8 @@ func ResolutionOf(r Result, left Status) Resolution {
 	}
 }
 
-// Ended is why the message ended. Other programs do not record that,
-// so the reason then follows from the status and the count. Ended is empty for a message that has not
-// ended, and for a DEAD message that has retries left.
+// Ended is why the message ended. It is empty before, and for a DEAD message that has retries left. Other
+// programs record no reason, which then follows from the status and the count.
 func (m *Message) Ended() Resolution {
 	switch {
 	case !m.Status.IsFinal():

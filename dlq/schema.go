@@ -33,9 +33,8 @@ type Decoded struct {
 // of the schema.
 const SchemaPrefix = 5
 
-// SchemaIDOf returns the id that bytes in Confluent's wire format begin with. JSON does not
-// begin with a zero byte. Registries give no id 0, with which small numbers of eight bytes
-// begin.
+// SchemaIDOf returns the id that bytes in Confluent's wire format begin with. JSON does not begin with a zero
+// byte, and registries give no id 0, with which small numbers of eight bytes begin.
 func SchemaIDOf(data []byte) (id uint32, ok bool) {
 	if len(data) < SchemaPrefix || data[0] != 0 {
 		return 0, false

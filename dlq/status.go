@@ -52,9 +52,8 @@ const (
 	// ResultSkipped was claimed by a bulk retry and not sent, because an earlier message of
 	// its key failed. The claim is not counted, and this job claims the message no more.
 	ResultSkipped Result = "skipped"
-	// ResultWaiting was claimed by a bulk retry and requeued, for a reason that is not the
-	// message's own, such as a closed target. The claim is not counted, and the job claims the message
-	// again later.
+	// ResultWaiting was claimed by a bulk retry and requeued, for a reason that is not the message's own, such
+	// as a closed target. The claim is not counted, and the job claims the message again later.
 	ResultWaiting Result = "waiting"
 )
 

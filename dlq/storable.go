@@ -29,9 +29,8 @@ func bounded(s string, limit int) string { return StorableText(s[:min(len(s), li
 // maxStoredTopic is the documented width of the columns of topics, in characters.
 const maxStoredTopic = 255
 
-// storableTopic makes a topic's name storable. Kafka allows at most 249 characters, so a
-// name that is truncated here comes from a header. The rest is still too long for Kafka, so the name
-// never becomes the name of another topic.
+// storableTopic makes a topic's name storable. A name that is truncated here comes from a header. The rest is
+// still too long for Kafka, so it never becomes the name of another topic.
 func storableTopic(s string) string {
 	s = StorableText(s)
 	if len(s) <= maxStoredTopic {
@@ -43,9 +42,8 @@ func storableTopic(s string) string {
 	return s
 }
 
-// storableTime keeps the time of a record if JSON can hold that time. Producers that confuse
-// milliseconds with a finer unit write years beyond 9999. Such a time is unknown: the zero
-// time.
+// storableTime keeps a time that JSON can hold. Others are unknown, the zero time: producers that confuse
+// milliseconds with a finer unit write years beyond 9999.
 func storableTime(t time.Time) time.Time {
 	if t.IsZero() || t.Year() < 1 || t.Year() > 9999 {
 		return time.Time{}

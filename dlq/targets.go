@@ -41,10 +41,9 @@ func (g targetGlob) has(target string) bool {
 	return isEndpoint == g.endpoints && g.matches.MatchString(name)
 }
 
-// NewTargets compiles globs, in which * stands for any run of characters and ? for a character.
-// routes maps globs of original topics to targets: a topic, or the EndpointTarget of any of
-// the endpoints. allowed has globs of the targets that an operator may name for a retry. The
-// error is the first problem found.
+// NewTargets compiles globs, in which * stands for any run of characters and ? for a character. routes maps
+// globs of original topics to a topic or the EndpointTarget of any of the endpoints. allowed has globs of the
+// targets that an operator may name for a retry. The error is the first problem found.
 func NewTargets(topics *Topics, routes map[string]string, allowed, endpoints []string) (*Targets, error) {
 	compiled, err := newGlobMap(routes)
 	if err != nil {
@@ -67,9 +66,8 @@ func NewTargets(topics *Topics, routes map[string]string, allowed, endpoints []s
 	return t, nil
 }
 
-// Of returns the target of a message: a Kafka topic, or the EndpointTarget of an endpoint.
-// requested is the target that the operator has named, or empty. The error is a
-// *TargetError.
+// Of returns the target of a message: a Kafka topic, or the EndpointTarget of an endpoint. requested is the
+// target that the operator has named, or empty. The error is a *TargetError.
 func (t *Targets) Of(originalTopic, requested string) (string, error) {
 	routed := t.Route(originalTopic)
 	target := cmp.Or(requested, routed)

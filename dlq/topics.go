@@ -21,10 +21,9 @@ type Topics struct {
 	limits     globMap[*regexp.Regexp] // of dead-letter topics to the origins that they may have
 }
 
-// NewTopics compiles globs, in which * stands for any run of characters and ? for a character.
-// origins maps a dead-letter topic to its original topic. Its entries may have placeholders,
-// such as "{topic}-failed": "{topic}"; see originPlaceholders. The error is the first
-// problem found.
+// NewTopics compiles globs, in which * stands for any run of characters and ? for a character. origins maps
+// dead-letter topics to their original topics. Entries may have placeholders, such as "{topic}-failed":
+// "{topic}"; see originPlaceholders. The error is the first problem found.
 func NewTopics(globs []string, origins map[string]string) (*Topics, error) {
 	if len(globs) == 0 {
 		return nil, fmt.Errorf("needs at least one pattern, such as %s", DefaultTopicPatterns[0])
@@ -94,9 +93,8 @@ func (t *Topics) IsDeadLetter(topic string) bool { return t.dlq.MatchString(topi
 // RE2 and PostgreSQL.
 func (t *Topics) Expression() string { return t.expression }
 
-// OriginOf derives the original topic from the name of a dead-letter topic, and the
-// consumer group if the name has a group. The configured mapping comes first, then the
-// conventions of frameworks; see defaultOriginPatterns. Any other name is returned
+// OriginOf derives the original topic from the name of a dead-letter topic, and the consumer group if the name
+// has one. The configured mapping comes first, then defaultOriginPatterns. Any other name is returned
 // unchanged, and refused by CheckOrigin.
 func (t *Topics) OriginOf(dlqTopic string) (topic, group string) {
 	if origin, ok := t.origins[dlqTopic]; ok {
@@ -132,9 +130,8 @@ func (t *Topics) Origins() (expressions, replacements []string) {
 	return expressions, replacements
 }
 
-// LimitOrigins limits the origins that dead letters may name, by a map from globs of dead-letter topics
-// to globs of original topics. Of several globs that match, exact names come first, then the longer
-// globs. LimitOrigins is called before the first use. The error is the first problem found.
+// LimitOrigins limits the origins that dead letters may name, by a map from globs of dead-letter topics to
+// globs of original topics. It is called before the first use. The error is the first problem found.
 func (t *Topics) LimitOrigins(limits map[string][]string) (err error) {
 	compiled := map[string]*regexp.Regexp{}
 	for glob, origins := range limits {

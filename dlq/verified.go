@@ -57,9 +57,8 @@ var UnknownReasons = []VerifiedReason{ReasonNoTarget, ReasonHTTP, ReasonNoOffset
 // FamilyRetryable is the family of dead letters that went through retry topics.
 const FamilyRetryable = "spring-retryable-topic"
 
-// WatermarksOutdated is how old the watermarks of a target may be before its messages count as
-// unknown that have not been passed: Kafka is away, or ingest is behind in a dead-letter topic into
-// which they can come back.
+// WatermarksOutdated is the age of watermarks at which messages beyond them count as unknown: Kafka is away, or
+// ingest is behind in a dead-letter topic into which they can come back.
 const WatermarksOutdated = 2 * time.Minute
 
 // Verdict is whether a message is verified, with its target.
