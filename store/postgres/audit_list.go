@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"dlqmanager/dlq"
 )
@@ -153,7 +154,7 @@ func operationConditions(q *dlq.OperationQuery) string {
 
 func scanOperation(row pgx.CollectableRow) (o dlq.Operation, err error) {
 	err = row.Scan((*[16]byte)(&o.ID), instant{&o.At}, &o.Subject, &o.Method, &o.Address, (*string)(&o.Action), &o.Topic,
-		(*string)(&o.Target), idOrZero{&o.TargetID}, &o.Reason, &o.RequestID, &o.WorkflowID, (*string)(&o.Outcome), (*[]byte)(&o.Detail))
+		(*string)(&o.Target), (*zeronull.UUID)(&o.TargetID), &o.Reason, &o.RequestID, &o.WorkflowID, (*string)(&o.Outcome), (*[]byte)(&o.Detail))
 	return o, err
 }
 

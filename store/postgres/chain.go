@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"dlqmanager/dlq"
 )
@@ -96,7 +97,7 @@ func scanHop(row pgx.CollectableRow, chain *dlq.Chain, room *dlq.ListRoom) error
 	var h dlq.Hop
 	var a dlq.Attempt
 	var isLonger, attempted bool
-	targets := slices.Concat([]any{&isLonger}, messageTargets(&h.Message), []any{&h.Archived, idOrZero{&h.Edits.From}, idOrZero{&h.Edits.By}},
+	targets := slices.Concat([]any{&isLonger}, messageTargets(&h.Message), []any{&h.Archived, (*zeronull.UUID)(&h.Edits.From), (*zeronull.UUID)(&h.Edits.By)},
 		sourceTargets(&h.Source), []any{&attempted}, attemptTargets(&a))
 	if err := row.Scan(targets...); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"dlqmanager/dlq"
 )
@@ -86,7 +87,7 @@ func (s *Store) replace(ctx context.Context, asked *dlq.Operation, id dlq.ID, ed
 				return err
 			}
 			row := newIngest([]dlq.Arrival{edited}, nil, false).rows[0]
-			err := tx.QueryRow(ctx, sql, args).Scan(&topic, &row.RetryCount, &row.MaxRetries, idOrZero{&row.group})
+			err := tx.QueryRow(ctx, sql, args).Scan(&topic, &row.RetryCount, &row.MaxRetries, (*zeronull.UUID)(&row.group))
 			if replaced = err == nil; errors.Is(err, pgx.ErrNoRows) {
 				return nil
 			}

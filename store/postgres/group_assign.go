@@ -86,10 +86,7 @@ func (s *Store) assignGroups(ctx context.Context, rows []*arrivalRow) error {
 // createGroups removes the spare groups, creates those that are wanted, and returns which of
 // these exist then.
 func (s *Store) createGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow, spare [][16]byte) (known map[dlq.ID]bool, err error) {
-	ids := make([]dlq.ID, 0, len(wanted))
-	for id := range wanted {
-		ids = append(ids, id)
-	}
+	ids := slices.Collect(maps.Keys(wanted))
 	of := func(value func(*fingerprint.Fingerprint) string) []string {
 		return column(ids, func(id *dlq.ID) string { return value(&wanted[*id].Fingerprint) })
 	}

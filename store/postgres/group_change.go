@@ -93,9 +93,7 @@ func (s *Store) FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, f
 		queueIngestLock(batch)
 		queueQuery(batch, &topics, pgx.RowTo[string], sql, args)
 	})
-	if isBlocked(err) {
-		s.endSuspended(ctx)
-	}
+	s.endSuspended(ctx, err)
 	if err == nil && len(topics) == 0 {
 		err = dlq.GroupNotFound(id)
 	}

@@ -72,9 +72,7 @@ func (s *Store) PurgeGroups(ctx context.Context, olderThan time.Duration, limit 
 		return 0, err
 	}
 	err = s.batch(ctx, "remove groups", func(batch *pgx.Batch) { queueRemoval(batch, unused, &removed) })
-	if isBlocked(err) {
-		s.endSuspended(ctx)
-	}
+	s.endSuspended(ctx, err)
 	return removed, err
 }
 
@@ -97,9 +95,8 @@ func (s *Store) replaceGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow
 		return nil, err
 	}
 	known, err = s.createGroups(ctx, wanted, spare)
-	if isBlocked(err) {
-		s.endSuspended(ctx)
-		err = nil
+	if s.endSuspended(ctx, err); isBlocked(err) {
+		return known, nil
 	}
 	return known, err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"dlqmanager/dlq"
 )
@@ -197,9 +198,9 @@ func scanGroup(row pgx.CollectableRow) (g dlq.Group, err error) {
 	var counts []byte
 	f := &g.Fingerprint
 	err = row.Scan((*[16]byte)(&g.ID), &f.Version, &f.Scope, (*string)(&f.Rule), &f.Class, &f.Frame, &f.Message, instant{&g.FirstSeen},
-		instant{&g.LastSeen}, &g.Arrived, &g.LastHour, &counts, idOrZero{&g.Sample}, &g.Owner, &g.Ticket, &g.Note, (*string)(&g.State),
-		instant{&g.StateAt}, &g.StateReason, instant{&g.Hold.Until}, numberOrZero[int64]{&g.Hold.Count}, numberOrZero[int64]{&g.Hold.Rate},
-		idOrZero{&g.RegressedBy}, &g.IsPartial)
+		instant{&g.LastSeen}, &g.Arrived, &g.LastHour, &counts, (*zeronull.UUID)(&g.Sample), &g.Owner, &g.Ticket, &g.Note, (*string)(&g.State),
+		instant{&g.StateAt}, &g.StateReason, instant{&g.Hold.Until}, (*zeronull.Int8)(&g.Hold.Count), (*zeronull.Int8)(&g.Hold.Rate),
+		(*zeronull.UUID)(&g.RegressedBy), &g.IsPartial)
 	if err != nil {
 		return dlq.Group{}, err
 	}

@@ -72,7 +72,7 @@ func (s *Store) HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq
 func (s *Store) usedKey(ctx context.Context, key *dlq.IdempotencyKey) ([]dlq.ID, error) {
 	type usedKey struct {
 		Request []byte
-		IDs     [][16]byte
+		IDs     []dlq.ID
 	}
 	used, found, err := queryOne(ctx, s, "find idempotency key", pgx.RowToStructByPos[usedKey], usedKeySQL, pgx.NamedArgs{"key": key.Key[:]})
 	switch {
@@ -83,9 +83,5 @@ func (s *Store) usedKey(ctx context.Context, key *dlq.IdempotencyKey) ([]dlq.ID,
 	case !bytes.Equal(used.Request, key.Request[:]):
 		return nil, dlq.ErrKeyReused
 	}
-	ids := make([]dlq.ID, len(used.IDs))
-	for i := range ids {
-		ids[i] = used.IDs[i]
-	}
-	return ids, nil
+	return used.IDs, nil
 }

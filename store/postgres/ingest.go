@@ -87,9 +87,7 @@ func (s *Store) ingest(ctx context.Context, in *ingest) (stored []dlq.ID, err er
 			return err
 		})
 	})
-	if isBlocked(err) {
-		s.endSuspended(ctx)
-	}
+	s.endSuspended(ctx, err)
 	return stored, wrap("store arrivals", err)
 }
 
@@ -102,10 +100,12 @@ FROM pg_stat_activity
 WHERE datname = current_database() AND pg_has_role(usesysid, 'USAGE') AND state = 'active' AND wait_event = 'ClientRead'
 	AND query LIKE 'copy "dlq".%' AND query_start < clock_timestamp() - make_interval(secs => @seconds)`
 
-// endSuspended is called after a lock timeout, because a suspended program may hold the lock.
-// The caller reports the lock timeout and tries again, so the error of endSuspended is not
-// reported.
-func (s *Store) endSuspended(ctx context.Context) {
+// endSuspended is called with the error of a call that such a program may block. The caller reports that it was
+// blocked, and tries again; so an error here needs no report of its own.
+func (s *Store) endSuspended(ctx context.Context, err error) {
+	if !isBlocked(err) {
+		return
+	}
 	_, _, _ = queryOne(ctx, s, "end suspended ingest", pgx.RowTo[int], endSuspendedSQL,
 		pgx.NamedArgs{"seconds": s.suspendedAfter.Seconds()})
 }

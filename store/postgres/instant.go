@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
-
-	"dlqmanager/dlq"
 )
 
 // Rows that were written by hand may hold an infinite time, which Go cannot represent. Such a time
@@ -51,23 +49,6 @@ func timeOf(v pgtype.Timestamptz) time.Time {
 		return v.Time.UTC()
 	}
 }
-
-// idOrZero, numberOrZero and textOrEmpty are scan targets for columns that may be NULL, which
-// becomes the zero value.
-type (
-	idOrZero                      struct{ id *dlq.ID }
-	numberOrZero[N int32 | int64] struct{ number *N }
-	textOrEmpty[T ~string]        struct{ text *T }
-)
-
-// ScanUUID implements pgtype.UUIDScanner.
-func (i idOrZero) ScanUUID(v pgtype.UUID) error { *i.id = v.Bytes; return nil }
-
-// ScanInt64 implements pgtype.Int64Scanner.
-func (n numberOrZero[N]) ScanInt64(v pgtype.Int8) error { *n.number = N(v.Int64); return nil }
-
-// ScanText implements pgtype.TextScanner.
-func (t textOrEmpty[T]) ScanText(v pgtype.Text) error { *t.text = T(v.String); return nil }
 
 // timestamptz is the inverse of timeOf.
 func timestamptz(t time.Time) pgtype.Timestamptz {

@@ -157,8 +157,7 @@ func (s *Store) snapshot(ctx context.Context, topic string) (scope dlq.Scope, er
 	batch.Queue(snapshotSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&scope.UpperBound, instant{&scope.SnapshotAt}) })
 	batch.Queue(`COMMIT`)
 	err = s.pool.send(ctx, batch)
-	if isBlocked(err) {
-		s.endSuspended(ctx)
+	if s.endSuspended(ctx, err); isBlocked(err) {
 		return scope, fmt.Errorf("ingest did not release its lock within 2s: %w", err)
 	}
 	scope.UpperBound = max(scope.UpperBound, newest)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"dlqmanager/dlq"
 )
@@ -215,5 +216,5 @@ func collectPreview(rows pgx.Rows, preview *dlq.JobPreview) error {
 // group.
 func groupTargets(g *dlq.PreviewGroup) []any {
 	f := &g.Fingerprint
-	return []any{idOrZero{&g.ID}, &f.Version, &f.Scope, (*string)(&f.Rule), &f.Class, &f.Frame, &f.Message}
+	return []any{(*zeronull.UUID)(&g.ID), &f.Version, &f.Scope, (*string)(&f.Rule), &f.Class, &f.Frame, &f.Message}
 }

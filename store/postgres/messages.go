@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"dlqmanager/dlq"
 )
@@ -21,8 +22,8 @@ func messageTargets(m *dlq.Message) []any {
 	return []any{(*[16]byte)(&m.ID), &m.Seq, &m.OriginalTopic, &m.DLQTopic, &m.ErrorMessage, &m.ErrorClass,
 		&m.RetryCount, &m.MaxRetries, (*[]byte)(&m.Payload), (*string)(&m.Status), instant{&m.CreatedAt}, instant{&m.UpdatedAt},
 		optionalInstant{&m.LastRetryAt},
-		&m.Owner.WorkflowID, &m.Owner.Token, idOrZero{&m.PreviousID},
-		textOrEmpty[dlq.Resolution]{&m.Resolution}, &m.TargetPartition, &m.TargetOffset, &m.Suspicious, idOrZero{&m.GroupID}}
+		&m.Owner.WorkflowID, &m.Owner.Token, (*zeronull.UUID)(&m.PreviousID),
+		(*zeronull.Text)(&m.Resolution), &m.TargetPartition, &m.TargetOffset, &m.Suspicious, (*zeronull.UUID)(&m.GroupID)}
 }
 
 func scanMessage(row pgx.CollectableRow) (m dlq.Message, err error) {
@@ -33,7 +34,7 @@ func scanMessage(row pgx.CollectableRow) (m dlq.Message, err error) {
 // scanListed scans a row of a list, which has the size of the payload too.
 func scanListed(row pgx.CollectableRow) (m dlq.Message, err error) {
 	var size int64
-	err = row.Scan(append(messageTargets(&m), numberOrZero[int64]{&size})...)
+	err = row.Scan(append(messageTargets(&m), (*zeronull.Int8)(&size))...)
 	if m.Payload == nil {
 		m.OmittedPayload = int(size)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"dlqmanager/dlq"
 )
@@ -143,7 +144,7 @@ func scanDetail(row pgx.CollectableRow) (dlq.Detail, error) {
 		instant{&f.Origin.Timestamp}, &f.Origin.ConsumerGroup, &f.CauseClass, &f.Attempts,
 		&f.TraceID, &f.CorrelationID, &f.Suspicion,
 		&d.Schema.ID, &d.Schema.Format, &d.Schema.Subject, &d.Schema.Version, &d.Schema.MessageType, &d.DecodeError,
-		idOrZero{&d.Edits.From}, idOrZero{&d.Edits.By}, &d.PreviousTopic)
+		(*zeronull.UUID)(&d.Edits.From), (*zeronull.UUID)(&d.Edits.By), &d.PreviousTopic)
 	if err := row.Scan(targets...); err != nil {
 		return dlq.Detail{}, err
 	}
@@ -172,7 +173,7 @@ func addAttempts(rows pgx.Rows, found []dlq.Detail) error {
 
 // sourceTargets are the scan targets of the columns of a source, which are NULL together.
 func sourceTargets(s *dlq.Source) []any {
-	return []any{idOrZero{(*dlq.ID)(&s.TopicID)}, numberOrZero[int32]{&s.Partition}, numberOrZero[int64]{&s.Offset}}
+	return []any{(*zeronull.UUID)(&s.TopicID), (*zeronull.Int4)(&s.Partition), (*zeronull.Int8)(&s.Offset)}
 }
 
 func attemptTargets(a *dlq.Attempt) []any {

@@ -170,11 +170,7 @@ func queryExisting[T any](ctx context.Context, s *Store, operation string, missi
 func uuid(id dlq.ID) [16]byte { return id }
 
 func uuids(ids []dlq.ID) [][16]byte {
-	list := make([][16]byte, len(ids))
-	for i, id := range ids {
-		list[i] = id
-	}
-	return list
+	return column(ids, func(id *dlq.ID) [16]byte { return *id })
 }
 
 // nilIf returns nil, which becomes NULL, when there is no value.
