@@ -83,7 +83,7 @@ func (s *Store) replace(ctx context.Context, asked *dlq.Operation, id dlq.ID, ed
 	var topic string
 	err = retryOnConflict(func() error {
 		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, beforeCopySQL, pgx.NamedArgs{"lock": int64(ingestLock)}); err != nil {
+			if _, err := tx.Exec(ctx, beforeCopySQL, pgx.NamedArgs{"lock": ingestLock}); err != nil {
 				return err
 			}
 			row := newIngest([]dlq.Arrival{edited}, nil, false).rows[0]

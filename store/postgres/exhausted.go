@@ -52,11 +52,6 @@ const putIntoOutbox = `), exhausted AS (
 	SET ended_at = now(), retry_count = EXCLUDED.retry_count, max_retries = EXCLUDED.max_retries, error = EXCLUDED.error
 )`
 
-// publishLock is the advisory lock of the transaction that publishes exhausted messages.
-// Without the lock two workers would publish the same messages. The number is arbitrary and must
-// never change.
-const publishLock = 7_305_011_990_416
-
 // publishLockSQL also lets the transaction be idle while waiting for Kafka, for longer
 // than a publish takes, and turns indexes on.
 const publishLockSQL = `
@@ -158,7 +153,7 @@ func (s *Store) PublishExhausted(ctx context.Context, topic string, after dlq.Ex
 func readExhausted(ctx context.Context, tx pgx.Tx, topic string, after dlq.Exhausted) (page []dlq.Exhausted, err error) {
 	var locked bool
 	batch := &pgx.Batch{}
-	batch.Queue(publishLockSQL, pgx.NamedArgs{"lock": int64(publishLock)}).
+	batch.Queue(publishLockSQL, pgx.NamedArgs{"lock": publishLock}).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&locked, nil, nil, nil) })
 	queueQuery(batch, &page, scanExhausted, exhaustedSQL,
 		pgx.NamedArgs{"topic": topic, "seq": after.Seq, "id": uuid(after.ID), "bytes": dlq.PageBytes})

@@ -41,10 +41,6 @@ WHERE NOT EXISTS (SELECT FROM dlq.dlq_messages m WHERE m.group_id = c.id AND m.s
 		WHERE m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying)) AND m.group_id = c.id OFFSET 0)
 ON CONFLICT (group_id) DO NOTHING`
 
-// groupsLock is the advisory lock of those who create groups, so that they do not exceed the
-// limit together. The number is arbitrary and must never change.
-const groupsLock = 7_305_011_990_417
-
 const knownGroupsSQL = `SELECT id FROM dlq.dlq_groups WHERE id = ANY (@ids::uuid[])`
 
 // assignGroups creates the groups of the rows, and gives rows whose topic is full another group. This is a
@@ -103,7 +99,7 @@ func (s *Store) createGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow,
 	}
 	var found [][16]byte
 	err = s.batch(ctx, "create groups", func(batch *pgx.Batch) {
-		batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(groupsLock)})
+		batch.Queue(lockSQL, pgx.NamedArgs{"lock": groupsLock})
 		if len(spare) > 0 {
 			queueRemoval(batch, spare, new(int64))
 		}
@@ -176,15 +172,4 @@ func regressions(rows []*arrivalRow, fixes map[dlq.ID]dlq.GroupFix) (groups, mes
 		}
 	}
 	return groups, messages
-}
-
-func scanFix(row pgx.CollectableRow) (id dlq.ID, fix dlq.GroupFix, err error) {
-	var topics []string
-	var partitions []int32
-	var offsets []int64
-	err = row.Scan((*[16]byte)(&id), instant{&fix.At}, &topics, &partitions, &offsets)
-	for i := range topics {
-		fix.Ends = append(fix.Ends, dlq.EndOffset{Topic: topics[i], Partition: partitions[i], Offset: offsets[i]})
-	}
-	return id, fix, err
 }

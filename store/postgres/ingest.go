@@ -246,7 +246,7 @@ func (in *ingest) findUnknown(ctx context.Context, tx pgx.Tx) (bodies, messages 
 	var unchanged int
 	hasBody, hasMessage := map[dlq.ID]bool{}, map[dlq.ID]bool{}
 	batch := &pgx.Batch{}
-	batch.Queue(shareIngestLockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+	batch.Queue(shareIngestLockSQL, pgx.NamedArgs{"lock": ingestLock})
 	batch.Queue(byIndexSQL)
 	batch.Queue(lockPositionsSQL, in.positionArgs()).QueryRow(func(row pgx.Row) error { return row.Scan(&unchanged) })
 	batch.Queue(knownSQL, pgx.NamedArgs{"ids": uuids(idsOf(in.rows))}).Query(func(rows pgx.Rows) error {
@@ -301,10 +301,18 @@ func (in *ingest) findUnknown(ctx context.Context, tx pgx.Tx) (bodies, messages 
 
 func (in *ingest) collectFixes(rows pgx.Rows) error {
 	in.fixes = map[dlq.ID]dlq.GroupFix{}
-	_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
-		id, fix, err := scanFix(row)
+	var id [16]byte
+	var at time.Time
+	var topics []string
+	var partitions []int32
+	var offsets []int64
+	_, err := pgx.ForEachRow(rows, []any{&id, instant{&at}, &topics, &partitions, &offsets}, func() error {
+		fix := dlq.GroupFix{At: at}
+		for i := range topics {
+			fix.Ends = append(fix.Ends, dlq.EndOffset{Topic: topics[i], Partition: partitions[i], Offset: offsets[i]})
+		}
 		in.fixes[id] = fix
-		return struct{}{}, err
+		return nil
 	})
 	return err
 }
@@ -447,15 +455,3 @@ func (in *ingest) positionArgs() pgx.NamedArgs {
 func idsOf(rows []*arrivalRow) []dlq.ID {
 	return column(rows, func(r **arrivalRow) dlq.ID { return (*r).ID })
 }
-
-// ingestLock is an advisory lock. Ingest holds the lock shared while storing. The creation of a
-// job holds the lock exclusively while reading the job's upper bound: PostgreSQL assigns seq
-// before the commit, so without the lock a message below the upper bound could become visible
-// after the count. The removal of groups holds the lock exclusively too, so that no message gets
-// into a removed group. Other programs that insert messages should take the lock shared. The
-// number is arbitrary and must never change.
-const ingestLock = 7_305_011_990_415
-
-// shareIngestLockSQL takes the lock. It also tells the triggers not to forget the signatures of
-// groups, because signSQL adds the new messages to them.
-const shareIngestLockSQL = `SELECT pg_advisory_xact_lock_shared(@lock), set_config('dlq.signed', 'on', true)`

@@ -24,7 +24,7 @@ func TestASuspendedIngestBlocksOthersForATimeOnly(t *testing.T) {
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	_, err = tx.Exec(t.Context(), shareIngestLockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+	_, err = tx.Exec(t.Context(), shareIngestLockSQL, pgx.NamedArgs{"lock": ingestLock})
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), `INSERT INTO dlq.dlq_messages (id, original_topic, error_message) VALUES ($1, 'elsewhere', 'boom')`, dlq.NewID())
 	require.NoError(t, err)

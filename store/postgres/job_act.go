@@ -190,7 +190,7 @@ func (s *Store) act(ctx context.Context, job *dlq.Job, limit int, skipLocked boo
 		batch.Queue(batchTimeSQL, args)
 		batch.Queue(lockJobSQL, args).Exec(func(pgconn.CommandTag) error { hadJob = true; return nil })
 		if job.Spec.Archived {
-			batch.Queue(beforeCopySQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+			batch.Queue(beforeCopySQL, pgx.NamedArgs{"lock": ingestLock})
 		}
 		queueQuery(batch, &steps, pgx.RowToStructByPos[dlq.ChangeStep], sql, args)
 	})

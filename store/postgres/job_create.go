@@ -10,15 +10,6 @@ import (
 	"dlqmanager/dlq"
 )
 
-// createLock is the advisory lock that allows a single creation of a job at a time. Two
-// concurrent creations would not see each other's rows. The number is arbitrary and must
-// never change.
-const createLock = 7_305_011_990_414
-
-// lockSQL takes an advisory lock for the transaction. If the program is suspended or loses
-// its network while holding the lock, the server ends its session after two seconds.
-const lockSQL = `SELECT set_config('idle_in_transaction_session_timeout', '2s', true), pg_advisory_xact_lock(@lock)`
-
 // conflictSQL finds the job itself, if its plan was started before, or a running job that has
 // messages in common with @topic and that may not run beside the new job (JobKind.Beside); a job
 // whose kind cannot be read may not. A message belongs to its dead-letter topic and to its original topic. So a job of @topic conflicts,
@@ -68,15 +59,6 @@ WITH job AS (
 )
 INSERT INTO dlq.dlq_job_lanes (job_id, lane)
 SELECT job.id, n FROM job, generate_series(0, job.lanes - 1) AS n`
-
-// ingestTimeoutSQL limits the wait for the ingest lock. Transactions of the ingest that start meanwhile wait behind it.
-const ingestTimeoutSQL = `SELECT set_config('lock_timeout', '2s', true)`
-
-// queueIngestLock keeps the ingest from storing until the end of the transaction.
-func queueIngestLock(batch *pgx.Batch) {
-	batch.Queue(ingestTimeoutSQL)
-	batch.Queue(lockSQL, pgx.NamedArgs{"lock": int64(ingestLock)})
-}
 
 // CreateJob inserts the row and the lanes of a job, in a few milliseconds at any size; CountJob counts the
 // messages. The scope is the scope of the plan, or is fixed by a snapshot. CreateJob uses the fields ID, WorkflowID,
@@ -169,7 +151,7 @@ func (s *Store) snapshot(ctx context.Context, topic string) (scope dlq.Scope, er
 // even if the database has another default.
 func (s *Store) insertJob(ctx context.Context, args pgx.NamedArgs, created *dlq.Operation) (busy dlq.ID, err error) {
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
-		if _, err = tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": int64(createLock)}); err != nil {
+		if _, err = tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": createLock}); err != nil {
 			return err
 		}
 		if busy, err = conflictingJob(ctx, tx, args); err != nil || !busy.IsZero() {

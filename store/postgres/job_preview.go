@@ -186,8 +186,11 @@ func (s *Store) preview(ctx context.Context, sql string, args pgx.NamedArgs, inO
 func collectPreview(rows pgx.Rows, preview *dlq.JobPreview) error {
 	var kind, name, reason string
 	var n, digest, names int64
-	var group dlq.PreviewGroup
-	_, err := pgx.ForEachRow(rows, append([]any{&kind, &name, &reason, &n, &digest, &names}, groupTargets(&group)...), func() error {
+	var group dlq.PreviewGroup // its id is NULL for messages in no group
+	f := &group.Fingerprint
+	targets := []any{&kind, &name, &reason, &n, &digest, &names,
+		(*zeronull.UUID)(&group.ID), &f.Version, &f.Scope, (*string)(&f.Rule), &f.Class, &f.Frame, &f.Message}
+	_, err := pgx.ForEachRow(rows, targets, func() error {
 		switch kind {
 		case "status":
 			preview.ByStatus[dlq.Status(name)] += n
@@ -210,11 +213,4 @@ func collectPreview(rows pgx.Rows, preview *dlq.JobPreview) error {
 		return nil
 	})
 	return err
-}
-
-// groupTargets are the scan targets of a group in a preview. Its id is NULL for messages in no
-// group.
-func groupTargets(g *dlq.PreviewGroup) []any {
-	f := &g.Fingerprint
-	return []any{(*zeronull.UUID)(&g.ID), &f.Version, &f.Scope, (*string)(&f.Rule), &f.Class, &f.Frame, &f.Message}
 }

@@ -86,7 +86,7 @@ SELECT lane FROM lane WHERE page <> '{}' ORDER BY lane`
 // claims the messages from their queue.
 func (s *Store) releasePages(ctx context.Context, id dlq.ID) error {
 	for {
-		lanes, err := s.claimedLanes(ctx, id)
+		lanes, err := queryAll(ctx, s, "find claimed pages", pgx.RowTo[int], claimedLanesSQL, pgx.NamedArgs{"job": uuid(id)}, lanePlanSQL)
 		if err != nil || len(lanes) == 0 {
 			return err
 		}
@@ -101,10 +101,6 @@ func (s *Store) releasePages(ctx context.Context, id dlq.ID) error {
 			}
 		}
 	}
-}
-
-func (s *Store) claimedLanes(ctx context.Context, id dlq.ID) ([]int, error) {
-	return queryAll(ctx, s, "find claimed pages", pgx.RowTo[int], claimedLanesSQL, pgx.NamedArgs{"job": uuid(id)}, lanePlanSQL)
 }
 
 const clearPageSQL = `

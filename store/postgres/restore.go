@@ -48,10 +48,6 @@ const restoreLocked = `), copies AS MATERIALIZED (
 	SELECT WHERE false
 `
 
-// beforeCopySQL is shareIngestLockSQL for copies of messages, and tells the triggers that these are no
-// new failures: otherwise a held group might open.
-const beforeCopySQL = `SELECT pg_advisory_xact_lock_shared(@lock), set_config('dlq.signed', 'on', true), set_config('dlq.copies', 'on', true)`
-
 const restoreSQL = `
 WITH locked AS (
 	SELECT @id::uuid AS id
@@ -67,7 +63,7 @@ func (s *Store) Restore(ctx context.Context, asked *dlq.Operation, id dlq.ID) (d
 	var topics []string
 	var restored []dlq.Message
 	err := s.batch(ctx, "restore message", func(batch *pgx.Batch) {
-		batch.Queue(beforeCopySQL, pgx.NamedArgs{"lock": int64(ingestLock)})
+		batch.Queue(beforeCopySQL, pgx.NamedArgs{"lock": ingestLock})
 		queueQuery(batch, &topics, pgx.RowTo[string], sql, args)
 		queueQuery(batch, &restored, scanMessage, messageSQL, pgx.NamedArgs{"id": uuid(dlq.RestoredID(id))})
 	})

@@ -301,7 +301,7 @@ func TestEveryStatement(t *testing.T) {
 		"startPositionsSQL":  {{args: partitions, uses: offsets}},
 		"pendingSQL":         {{}},
 		"positionsSQL":       {{args: partitions, uses: offsets}},
-		"shareIngestLockSQL": {{args: pgx.NamedArgs{"lock": int64(ingestLock)}}},
+		"shareIngestLockSQL": {{args: pgx.NamedArgs{"lock": ingestLock}}},
 
 		"claimSQL":       {{args: message, uses: bodies + " " + messages + " | dlq_audit_pkey " + bodies + " " + messages}},
 		"claimedSQL":     {{args: message, uses: bodies + " " + messages}},
@@ -328,7 +328,7 @@ func TestEveryStatement(t *testing.T) {
 		"jobSamplesSQL": {{args: job, after: byIndexSQL, uses: "dlq_job_samples_pkey"}},
 
 		"jobsSQL":     {{args: job, uses: lanes + " " + jobs + " " + live + " " + closed + " " + due}},
-		"lockSQL":     {{args: pgx.NamedArgs{"lock": int64(createLock)}}},
+		"lockSQL":     {{args: pgx.NamedArgs{"lock": createLock}}},
 		"conflictSQL": {{args: conflict, uses: jobs + " " + live}},
 		"snapshotSQL": {{}}, "newestSQL": {{args: scope, after: inOrderSQL, uses: byArrival}},
 		"createJobSQL":  {{args: created}},
@@ -360,7 +360,7 @@ func TestEveryStatement(t *testing.T) {
 				sorted(live+" "+lanes+" "+queued+" "+outbox+" "+messages+" "+attempts+" "+targets)}},
 
 		"unpublishedSQL": {{args: pgx.NamedArgs{"most": 1}, after: byIndexSQL, uses: outbox}},
-		"publishLockSQL": {{args: pgx.NamedArgs{"lock": int64(publishLock)}}},
+		"publishLockSQL": {{args: pgx.NamedArgs{"lock": publishLock}}},
 		"exhaustedSQL": {{args: pgx.NamedArgs{"topic": "orders.dlq", "seq": 0, "id": [16]byte{}, "bytes": dlq.PageBytes},
 			after: byIndexSQL, uses: outbox + " " + bodies + " dlq_messages_archive_pkey " + messages}},
 		"publishedSQL": {{args: publishedArgs("orders.dlq", []dlq.Exhausted{{ID: id, Seq: 2, EndedAt: time.Now()}}, []bool{true}), after: byIndexSQL, uses: outbox}},
@@ -377,7 +377,7 @@ func TestEveryStatement(t *testing.T) {
 					"idx_dlq_jobs_live idx_dlq_messages_archive_dlq_topic idx_dlq_messages_archive_original_topic idx_dlq_messages_retrying"),
 		},
 		"restoreSQL":    {{args: message, after: batchPlanSQL, uses: "dlq_edits_pkey dlq_groups_pkey dlq_message_bodies_pkey dlq_messages_archive_pkey"}},
-		"beforeCopySQL": {{args: pgx.NamedArgs{"lock": int64(ingestLock)}}},
+		"beforeCopySQL": {{args: pgx.NamedArgs{"lock": ingestLock}}},
 
 		"recordSQL":       {{args: pgx.NamedArgs{"operation": asked}}},
 		"operationsOfSQL": {{args: pgx.NamedArgs{"targets": uuids([]dlq.ID{id}), "tokens": []string{"run"}}, after: byIndexSQL, uses: "dlq_audit_runs_pkey idx_dlq_audit_target"}},
