@@ -22,9 +22,8 @@ WITH moved AS MATERIALIZED (
 )
 SELECT messages FROM moved`
 
-// ArchiveBatch moves at most limit messages that have been RESOLVED or DEAD for longer than
-// olderThan into the archive, and returns how many. The next call continues where this call
-// ended; zero means that nothing is left. ArchiveBatch counts them for the run, if any; see
+// ArchiveBatch moves at most limit messages that have been RESOLVED or DEAD for longer than olderThan into the
+// archive, and returns how many. Zero means that nothing is left. It counts them for the run, if any; see
 // RecordArchiveRuns.
 func (s *Store) ArchiveBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error) {
 	return s.moveBatch(ctx, run, "archive messages", archiveBatchSQL, olderThan, limit)
@@ -55,9 +54,8 @@ WITH chosen AS (
 )
 SELECT count(*) FROM messages`
 
-// PurgeBatch deletes at most limit archived messages that have not changed for
-// longer than olderThan, with their bytes and attempts, and returns how many. They are not published any more.
-// PurgeBatch counts them like ArchiveBatch.
+// PurgeBatch deletes at most limit archived messages that have not changed for longer than olderThan, with
+// their bytes and attempts, and counts them like ArchiveBatch. They are not published any more.
 func (s *Store) PurgeBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error) {
 	return s.moveBatch(ctx, run, "purge messages", purgeBatchSQL, olderThan, limit)
 }
@@ -90,9 +88,8 @@ LEFT JOIN LATERAL (
 ) AS asked ON true
 RETURNING id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail`
 
-// RecordArchiveRuns writes a row of the audit for the run, which has ended, and for every run
-// that has had no batch for two minutes. Runs that have done nothing since then get none. If an
-// interrupted run continues, the rest gets another row.
+// RecordArchiveRuns writes a row of the audit for the run, which has ended, and for every run that has had no
+// batch for two minutes. If an interrupted run continues, the rest gets another row.
 func (s *Store) RecordArchiveRuns(ctx context.Context, runID string) error {
 	recorded, err := queryAll(ctx, s, "record runs of the archive", scanOperation, recordRunsSQL, pgx.NamedArgs{"run_id": runID})
 	for i := range recorded {

@@ -10,14 +10,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// chainSQL reads the chain of a message, with a row for each attempt. The statement looks for
-// neighbours in both directions, in the messages and in the archive. UNION drops the ids
-// that are in the chain already, so a cycle, which only a statement by hand can make, ends too. A
-// message that was deleted still connects its successors.
+// chainSQL reads the chain of a message, with a row for each attempt, from the messages and the archive. UNION
+// drops ids that are in the chain already, so a cycle, which only a statement by hand can make, ends. A message
+// that was deleted still connects its successors.
 //
-// PostgreSQL evaluates a recursive query only as far as its rows are read. So LIMIT bounds
-// the search, and a row more than a chain may have shows that there are more. The nested
-// loops (LATERAL with OFFSET 0 or LIMIT) keep the order of the search, which is by distance.
+// PostgreSQL evaluates a recursive query only as far as its rows are read. So LIMIT bounds the search, and one
+// more row shows that there are more messages. The nested loops (LATERAL with OFFSET 0 or LIMIT) keep the order
+// of the search, which is by distance.
 const chainSQL = `
 WITH RECURSIVE chain (id) AS (
 	SELECT known.id

@@ -8,10 +8,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// foldCountsSQL adds up to a thousand rows of changes to the sums of topics and groups, deletes
-// them, and returns their number. Concurrent calls take different changes and lock the sums
-// in the same order. Arrivals are counted once for their topics, with the group of zeros, and once for their group. A row by hand
-// may have the group of zeros itself.
+// foldCountsSQL adds up to a thousand rows of changes to the sums of topics and groups, deletes them, and
+// returns their number. Concurrent calls take different changes and lock the sums in the same order. Arrivals
+// are counted for their topics, with the group of zeros, and for their group. A row by hand may have the group
+// of zeros itself.
 const foldCountsSQL = `
 WITH batch AS (
 	DELETE FROM dlq.dlq_count_batches

@@ -58,10 +58,9 @@ const publishLockSQL = `
 SELECT pg_try_advisory_xact_lock(@lock), set_config('idle_in_transaction_session_timeout', '40s', true),
 	set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`
 
-// exhaustedSQL reads the first messages of a topic after the given message, up to 100, and up
-// to the given number of bytes unless the first message is larger. A message that was written by
-// hand has no recorded size; without a body, its payload is its value. The archive has no
-// bodies of its own, so an archived message is read like any other.
+// exhaustedSQL reads up to 100 messages of a topic after the given message, and up to the given number of bytes
+// unless the first is larger. A message that was written by hand has no recorded size; without a body, its
+// payload is its value. Bodies of archived messages are where all others are.
 const exhaustedSQL = `
 WITH page AS MATERIALIZED (
 	SELECT o.*, m.id IS NULL AS deleted, m.payload,
@@ -94,9 +93,8 @@ LEFT JOIN LATERAL (
 WHERE p.bytes <= @bytes::bigint OR p.place = 1
 ORDER BY p.seq, p.message_id`
 
-// publishedSQL leaves out messages that were revived and exhausted again meanwhile, and skips
-// rows that are locked: their messages are ending again or being deleted. So the statement waits for no
-// other statement, and cannot be part of a deadlock, in whatever order those lock.
+// publishedSQL leaves out messages that were revived and exhausted again meanwhile, and skips rows that are
+// locked, whose messages are ending again or being deleted. So it cannot be part of a deadlock.
 const publishedSQL = `
 WITH published AS MATERIALIZED (
 	SELECT o.dlq_topic, o.seq, o.message_id
@@ -109,14 +107,12 @@ DELETE FROM dlq.dlq_exhausted_outbox o
 USING published p
 WHERE o.dlq_topic = p.dlq_topic AND o.seq = p.seq AND o.message_id = p.message_id`
 
-// PublishExhausted passes the first exhausted messages of a topic after the given message to
-// publish, and deletes the messages from the outbox for which publish returns true. The result is the
-// passed messages: none when the topic has no more. Of all workers a single worker
-// publishes at a time. The rest get dlq.ErrBlocked.
+// PublishExhausted passes the first exhausted messages of a topic after the given message to publish, deletes
+// from the outbox those for which publish returns true, and returns all that were passed. One worker publishes
+// at a time; the others get dlq.ErrBlocked.
 //
-// The lock and the deletion are in the same transaction, which is open while publish runs. So
-// when a worker dies, another worker continues at once, and publishes again all that was not
-// deleted.
+// The lock and the deletion are in one transaction, which is open while publish runs. So when a worker dies,
+// another continues at once, and publishes again all that was not deleted.
 func (s *Store) PublishExhausted(ctx context.Context, topic string, after dlq.Exhausted, publish func([]dlq.Exhausted) []bool) ([]dlq.Exhausted, error) {
 	const operation = "publish exhausted messages"
 	beginning, cancel := context.WithTimeout(ctx, callTimeout)

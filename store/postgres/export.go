@@ -8,9 +8,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// exportSizesSQL reads the sizes of messages, and no stored values but payloads that are not the value itself. A row of
-// another program has its payload as value too.
-// Each lateral LIMIT makes the server look the row up, because a join might read the whole table.
+// exportSizesSQL reads the sizes of messages, and no values but payloads that are not the value itself, as in
+// rows of other programs. Each lateral LIMIT makes the server look the row up, because a join might read the
+// whole table.
 const exportSizesSQL = `
 SELECT m.id,
 	COALESCE(octet_length(b.key)::bigint, 0) + COALESCE(octet_length(b.value), 0) + COALESCE(octet_length(b.headers), 0)

@@ -72,11 +72,9 @@ WITH changed AS (
 ) /* audit */
 SELECT topic FROM changed`
 
-// FixGroup marks a group as fixed at a time, with the ends of the partitions of its original
-// topics. The error is dlq.ErrNotFound for an unknown id.
-//
-// FixGroup waits until no batch of ingest is being stored, so that a message that is stored later
-// sees the fix.
+// FixGroup marks a group as fixed at a time, with the ends of the partitions of its original topics. It waits
+// for batches that ingest is storing, so that a message that is stored later sees the fix. The error is
+// dlq.ErrNotFound for an unknown id.
 func (s *Store) FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, fix dlq.GroupFix) error {
 	args := pgx.NamedArgs{
 		"id": uuid(id), "at": fix.At, "ticket": nil,

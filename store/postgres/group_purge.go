@@ -55,9 +55,8 @@ WITH removed AS (
 )
 SELECT count(*) FROM removed`
 
-// queueRemoval removes groups while nothing is stored. So no message gets into a group that is
-// being removed: a batch of ingest that has chosen the group before finds the group gone, and creates the group
-// again.
+// queueRemoval removes groups while nothing is stored, so no message gets into a group that is being removed: a
+// batch of ingest that has chosen the group finds it gone, and creates it again.
 func queueRemoval(batch *pgx.Batch, unused [][16]byte, removed *int64) {
 	queueIngestLock(batch)
 	batch.Queue(removeGroupsSQL, pgx.NamedArgs{"unused": unused}).QueryRow(func(row pgx.Row) error { return row.Scan(removed) })
@@ -76,9 +75,8 @@ func (s *Store) PurgeGroups(ctx context.Context, olderThan time.Duration, limit 
 	return removed, err
 }
 
-// replaceGroups creates groups in topics that are full, in place of those that are not used any
-// more. The result is which of the groups exist then. While ingest does not release its lock, these
-// are none.
+// replaceGroups creates groups in topics that are full, in place of groups that are not used any more, and
+// returns which exist then: none while ingest does not release its lock.
 func (s *Store) replaceGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow) (known map[dlq.ID]bool, err error) {
 	inTopic := map[string]int32{}
 	for _, row := range wanted {

@@ -32,10 +32,9 @@ WHERE key = ANY (ARRAY(
 // errKeyUsed ends a transaction whose idempotency key was used before.
 var errKeyUsed = errors.New("the idempotency key was used before")
 
-// HandIn stores arrivals that do not come from Kafka, all in a transaction, and returns their
-// ids. A repeated call with the same key, which may be nil, stores nothing and returns the ids of
-// the first call, for at least 24 hours and also if the messages were deleted since. The error is
-// dlq.ErrKeyReused if the first call was for another request.
+// HandIn stores arrivals that do not come from Kafka, all in a transaction, and returns their ids. A repeated
+// call with the same key, which may be nil, returns the ids of the first call, for at least 24 hours and also
+// if the messages were deleted. The error is dlq.ErrKeyReused if the first call was for another request.
 func (s *Store) HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error) {
 	o := recordOf(asked, dlq.TargetMessage, dlq.OperationDone)
 	in := newIngest(arrivals, nil, s.Outbox)

@@ -8,9 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// encodeHeaders encodes headers as in a Kafka record: their count, then for each the length
-// and bytes of its key and of its value. The length -1 is a null value. Numbers are zigzag
-// varints. Order, duplicates and all bytes are kept.
+// encodeHeaders encodes headers as a Kafka record does: their count, then for each the length and bytes of key
+// and value, -1 for a null value. Numbers are zigzag varints.
 func encodeHeaders(headers []dlq.Header) []byte {
 	size := binary.MaxVarintLen32
 	for _, h := range headers {

@@ -14,11 +14,10 @@ import (
 )
 
 // jobsSQL reads jobs with the sum of their lanes. A job without lanes counts in its row, like one more lane.
-// The rate includes each lane's current window of ten seconds, and the part of the previous window that is not older than
-// ten seconds. The statement subtracts epochs, because infinite times, which were written by hand,
-// cannot be subtracted. A running job shows the reason of any of its queues, preferably
-// the reason of a closed target. No index has the order of the closed queues, so these few are
-// sorted and the planner does not read all queues.
+// The rate includes each lane's current window of ten seconds, and the part of the previous window that is not
+// older than that. Epochs are subtracted, because infinite times, which were written by hand, cannot be. A
+// running job shows the reason of any of its queues, preferably of a closed target. No index has the order of
+// these few, so they are sorted.
 const jobsSQL = `
 SELECT b.id, b.workflow_id, b.spec, b.rate_limit, b.state,
 	CASE WHEN b.state = 'RUNNING' AND l.waiting > 0 THEN COALESCE(

@@ -142,9 +142,8 @@ UPDATE dlq.dlq_jobs
 SET reason = @reason, updated_at = now()
 WHERE id = @id AND state = 'RUNNING'`
 
-// ExplainJob records why a running job does not continue. The next batch that
-// succeeds clears the reason. Only an answer of the server is recorded word for word: other errors
-// name hosts and users.
+// ExplainJob records why a running job does not continue, until its next batch succeeds. Only answers of the
+// server are recorded word for word: other errors name hosts and users.
 func (s *Store) ExplainJob(ctx context.Context, id dlq.ID, cause error) error {
 	reason := dlq.ErrUnavailable.Error()
 	_, isAnswer := errors.AsType[*pgconn.PgError](cause)
@@ -156,13 +155,12 @@ func (s *Store) ExplainJob(ctx context.Context, id dlq.ID, cause error) error {
 	})
 }
 
-// Act runs the next batch of a job that changes messages, in a transaction, and reads at most limit
-// messages. Act needs the fields ID and Spec of the job; the position is in the row. Two calls
-// for the same job wait for each other, and change different messages.
+// Act runs the next batch of a job that changes messages, in a transaction, and reads at most limit messages.
+// It needs the fields ID and Spec; the position is in the row. Two calls for a job wait for each other.
 //
-// A message that another transaction has locked for a second is skipped, so that the job
-// continues. The error is dlq.ErrBlocked when the row of the job is locked for a second,
-// dlq.ErrSlow when the batch was undone since time ran out, and dlq.ErrSpecUnreadable.
+// A message that another transaction has locked for a second is skipped. The error is dlq.ErrBlocked when the
+// row of the job is locked for a second, dlq.ErrSlow when the batch was undone since time ran out, or
+// dlq.ErrSpecUnreadable.
 func (s *Store) Act(ctx context.Context, job dlq.Job, limit int) (dlq.ChangeStep, error) {
 	if err := checkReadable(&job); err != nil {
 		return dlq.ChangeStep{}, err

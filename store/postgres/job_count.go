@@ -66,10 +66,9 @@ SET matched = @matched, multi_target = @multi_target, target = @target, counted 
 	reason = CASE WHEN state = 'RUNNING' THEN '' ELSE reason END, updated_at = clock_timestamp()
 WHERE id = @id AND NOT counted`
 
-// CountJob counts the messages in the scope of a job, once. A second call changes
-// nothing, nor does a call for a job that has ended. CountJob reads the whole scope, and no other
-// call waits for the count. Nothing may be claimed or changed before. The result is the job,
-// dlq.ErrNotFound, or dlq.ErrSpecUnreadable.
+// CountJob counts the messages in the scope of a job, once, before anything is claimed or changed. It changes
+// nothing after the end of the job. It reads the whole scope, and no other call waits for it. The result is the
+// job, dlq.ErrNotFound, or dlq.ErrSpecUnreadable.
 func (s *Store) CountJob(ctx context.Context, id dlq.ID) (dlq.Job, error) {
 	j, err := s.Job(ctx, id)
 	if err == nil {

@@ -10,13 +10,12 @@ import (
 	"dlqmanager/dlq"
 )
 
-// conflictSQL finds the job itself, if its plan was started before, or a running job that has
-// messages in common with @topic and that may not run beside the new job (JobKind.Beside); a job
-// whose kind cannot be read may not. A message belongs to its dead-letter topic and to its original topic. So a job of @topic conflicts,
-// and so does a job of the other topic of any message, if the message is within the limits
-// of both jobs; an empty limit matches every topic. So does a limit that Principal.Within cannot
-// have made, since such a limit may be no valid expression. The status of the message does not matter,
-// so the result does not change while a job changes the message.
+// conflictSQL finds the job itself, if its plan was started before, or a running job that has messages in
+// common with @topic and may not run beside the new job (JobKind.Beside), or whose kind cannot be read. A
+// message belongs to its dead-letter topic and to its original topic. So jobs of @topic conflict, and jobs of
+// the other topic of any message within the limits of both jobs. An empty limit matches every topic, and so
+// does one that Principal.Within cannot have made, which may be no valid expression. The status of the message
+// does not matter, since a job may change it meanwhile.
 const conflictSQL = `
 WITH live AS MATERIALIZED (
 	SELECT id, topic,
@@ -61,13 +60,12 @@ INSERT INTO dlq.dlq_job_lanes (job_id, lane)
 SELECT job.id, n FROM job, generate_series(0, job.lanes - 1) AS n`
 
 // CreateJob inserts the row and the lanes of a job, in a few milliseconds at any size; CountJob counts the
-// messages. The scope is the scope of the plan, or is fixed by a snapshot. CreateJob uses the fields ID, WorkflowID,
-// Spec, Planned and, of a retry, Lanes (1 or more).
+// messages. The scope comes from the plan or a snapshot. CreateJob uses the fields ID, WorkflowID, Spec,
+// Planned and, of a retry, Lanes (1 or more).
 //
-// CreateJob creates nothing if the job exists, and returns the job. CreateJob creates nothing either if a
-// running job conflicts (conflictSQL). It returns that job if both do the same work (JobSpec.IsSameWork) and the new
-// job has no plan, and otherwise a *dlq.JobBusyError. The error
-// is dlq.ErrUnavailable when ingest does not release its lock in time.
+// If the job exists, CreateJob returns it. If a running job conflicts (conflictSQL), CreateJob returns that job
+// if both do the same work (JobSpec.IsSameWork) and the new job has no plan, and otherwise a *dlq.JobBusyError.
+// The error is dlq.ErrUnavailable when ingest does not release its lock in time.
 func (s *Store) CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (dlq.Job, error) {
 	j.Spec = j.Spec.Storable()
 	if j.Lanes = max(j.Lanes, 1); j.Spec.Kind != dlq.KindRetry {
@@ -147,8 +145,7 @@ func (s *Store) snapshot(ctx context.Context, topic string) (scope dlq.Scope, er
 }
 
 // insertJob inserts the job and the operation, or returns the id of a running job that conflicts. READ
-// COMMITTED lets each statement see all that was committed before the lock was granted,
-// even if the database has another default.
+// COMMITTED lets each statement see all that was committed before the lock was granted.
 func (s *Store) insertJob(ctx context.Context, args pgx.NamedArgs, created *dlq.Operation) (busy dlq.ID, err error) {
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
 		if _, err = tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": createLock}); err != nil {

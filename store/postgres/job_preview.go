@@ -11,11 +11,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// previewSQL counts the scope in a pass, grouped by all columns that decide whether a
-// message is sent. So the patterns of dead-letter topics are matched once for each group. A job that changes
-// messages changes those with a status of @changed, which is NULL for a bulk retry.
-// Of error classes, targets and groups only the most frequent are returned. Statuses and
-// reasons are few.
+// previewSQL counts the scope in one pass, grouped by all columns that decide whether a message is sent, so
+// that patterns of topics are matched once for each group. @changed has the statuses of the messages that a job
+// changes, and is NULL for a bulk retry. Of error classes, targets and groups only the most frequent are
+// returned.
 const previewSQL = `
 WITH message_group AS MATERIALIZED (
 	SELECT status, exhausted, suspicious, in_reach, error_class, dlq_topic, original_topic, group_id, count(*) AS n,
@@ -119,9 +118,8 @@ ORDER BY sample.seq`
 
 var _ = [1]struct{}{}[dlq.PreviewSample-10]
 
-// PreviewJob returns the result of a job that would start now, and its frozen scope. It changes
-// nothing. The whole scope is read, until ctx ends. The error is dlq.ErrUnavailable when ingest does not release its
-// lock in time.
+// PreviewJob returns the result of a job that would start now, and its frozen scope, of which all is read until
+// ctx ends. The error is dlq.ErrUnavailable when ingest does not release its lock in time.
 func (s *Store) PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview, error) {
 	scope, err := s.snapshot(ctx, spec.Storable().Topic)
 	if err != nil {

@@ -11,10 +11,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// lockJobSQL locks the row of a job. Every transaction locks the job's row before the
-// rows of its lanes. Claims lock messages last, and wait only for those that were locked after they were listed.
-// Finalizing locks messages first, with waits for them. NO KEY allows the foreign keys of the
-// queues that a claim of another lane inserts.
+// lockJobSQL locks the row of a job, in every transaction before the rows of its lanes. Claims lock messages
+// last, and wait only for those that were locked after they were listed. Finalizing locks messages first. NO
+// KEY allows the foreign keys of the queues that a claim of another lane inserts.
 const lockJobSQL = `SELECT FROM dlq.dlq_jobs WHERE id = @id FOR NO KEY UPDATE`
 
 const setStateSQL = `
@@ -50,10 +49,9 @@ func (s *Store) setState(ctx context.Context, asked *dlq.Operation, operation st
 	return s.change(ctx, asked, operation, setStateSQL, id, pgx.NamedArgs{"state": state, "reason": dlq.StorableText(reason), "from": from})
 }
 
-// StopJob stops the claims and changes of a job. With JobPausing the job can be resumed, with
-// JobCancelling the job cannot. StopJob does not wait for claimed pages. A job in a later
-// state, or a job that has ended, does not change. The result is the job, or
-// dlq.ErrNotFound.
+// StopJob stops the claims and changes of a job, and does not wait for claimed pages. With JobPausing the job
+// can be resumed, with JobCancelling it cannot. A job in a later state does not change. The result is the job,
+// or dlq.ErrNotFound.
 func (s *Store) StopJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error) {
 	from := []dlq.JobState{dlq.JobRunning, dlq.JobPausing}
 	if state == dlq.JobCancelling {
@@ -81,9 +79,8 @@ WITH lane AS MATERIALIZED (
 )
 SELECT lane FROM lane WHERE page <> '{}' ORDER BY lane`
 
-// releasePages requeues the pages that interrupted attempts left behind. Nothing can be
-// claimed for the job meanwhile, so no page is left afterwards. A resumed job
-// claims the messages from their queue.
+// releasePages requeues the pages that interrupted attempts left behind, for a resumed job to claim. Nothing
+// can be claimed meanwhile, so no page is left afterwards.
 func (s *Store) releasePages(ctx context.Context, id dlq.ID) error {
 	for {
 		lanes, err := queryAll(ctx, s, "find claimed pages", pgx.RowTo[int], claimedLanesSQL, pgx.NamedArgs{"job": uuid(id)}, lanePlanSQL)
@@ -126,10 +123,9 @@ func (s *Store) ReleasePage(ctx context.Context, lane dlq.Lane) error {
 	return s.batch(ctx, "clear page", func(batch *pgx.Batch) { batch.Queue(clearPageSQL, s.laneArgs(&lane)) })
 }
 
-// PauseJob pauses a running bulk retry: nothing is claimed for it, and the pages that it
-// still owns are requeued. For a paused job PauseJob only replaces the reason. A job that is
-// being cancelled or has ended does not change. The result is the bulk retry, or
-// dlq.ErrNotFound.
+// PauseJob pauses a running bulk retry: nothing is claimed for it, and its pages are requeued. For a paused job
+// it only replaces the reason. A job that is being cancelled or has ended does not change. The result is the
+// bulk retry, or dlq.ErrNotFound.
 func (s *Store) PauseJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, reason string) (dlq.Job, error) {
 	stopped, err := s.StopJob(ctx, nil, id, dlq.JobPausing, reason)
 	if err != nil || stopped.State != dlq.JobPausing && stopped.State != dlq.JobPaused {
@@ -208,10 +204,9 @@ FROM ended
 CROSS JOIN asked
 RETURNING id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail`
 
-// EndJob ends a job. Nothing can be claimed or changed for the job any more, the pages that the job
-// still owns are requeued, and messages that were matched but neither sent nor changed are counted as
-// skipped. A job that ends before the count has matched the messages that are finished.
-// A second call changes nothing. The result is the job, or dlq.ErrNotFound.
+// EndJob ends a job, once. Its pages are requeued, and messages that were matched but neither sent nor changed
+// are counted as skipped. A job that ends before the count has matched the messages that are finished. The
+// result is the job, or dlq.ErrNotFound.
 func (s *Store) EndJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error) {
 	if !state.IsFinal() {
 		return dlq.Job{}, fmt.Errorf("store: end job %s: %s is not an end", id, state)

@@ -10,14 +10,12 @@ import (
 	"dlqmanager/dlq"
 )
 
-// listSQL reads one index range for each status and each name of the topic, in the order of
-// the list and no further than the page, and merges them. The UNION drops messages whose two
-// topics are the same. A condition on the other topic would read all of them for each page.
-// The indexes leave out RETRYING messages. These are few, and dlq_retrying has their ids.
-// It selects ids first, so that skipped rows are not read in full. It returns one message
-// more than the page holds, which shows that there is a next page. The OFFSET makes the server
-// write each payload as text once. It does not send one that is larger than dlq.ListPayload, and does
-// not even read the payload of a record of more than @inlined bytes.
+// listSQL reads one index range for each status and each name of the topic, in the order of the list and no
+// further than the page, and merges them. The UNION drops messages whose two topics are the same; a condition
+// on the other topic would read all of them for each page. The indexes leave out RETRYING messages, which are
+// few; dlq_retrying has their ids. Ids are selected first, so that skipped rows are not read in full, and one
+// more than the page holds. The OFFSET makes the server write each payload as text once. Payloads larger than
+// dlq.ListPayload are not sent, and those of records of more than @inlined bytes not even read.
 const listSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
 	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,

@@ -8,9 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// listGrantedSQL is listSQL for those who may see some dead-letter topics only. It reads one index
-// range for each of their topics. By the original topic it would read the messages of all others
-// for each page.
+// listGrantedSQL is listSQL for those who may see some dead-letter topics only. It reads one index range for
+// each, since by the original topic it would read the messages of all others for each page.
 const listGrantedSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
 	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,

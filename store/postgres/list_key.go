@@ -39,10 +39,9 @@ LEFT JOIN (page JOIN dlq.dlq_messages m ON m.id = page.id
 	CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::text END AS payload OFFSET 0) AS p) ON true
 ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */`
 
-// listFewSQL reads every message of the groups of possibleGroupsSQL, and those without a
-// group, once for the page and the total. It does so only if there are at most 20,000. Each
-// OFFSET makes the server find them by their group and not by their topic. The first row may
-// carry no message.
+// listFewSQL reads every message of the groups of possibleGroupsSQL, and those without a group, once for the
+// page and the total, if there are at most 20,000. Each OFFSET makes the server find them by their group and
+// not by their topic. The first row may carry no message.
 const listFewSQL = `
 WITH probe AS MATERIALIZED (
 	SELECT count(*) <= 20000 AS is_rare
@@ -165,9 +164,8 @@ func pageCollector(page *dlq.Page, isRare *bool) func(pgx.Rows) error {
 	}
 }
 
-// collectAfter reads rows that all begin with the same values, which go into prefix, then
-// have a column that tells whether a message follows, and then the message. So a statement
-// can return a status even without messages.
+// collectAfter reads rows that begin with the values of prefix, then tell whether a message follows, and then
+// have the message. So a statement can return a status even without messages.
 func collectAfter[T any](rows pgx.Rows, scan pgx.RowToFunc[T], prefix ...any) (found []T, err error) {
 	var follows bool
 	var targets []any // columns with a nil target are skipped

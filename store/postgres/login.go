@@ -13,10 +13,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// loginPatience is how long a call waits for credentials that the server accepts. A password
-// is changed in the server first and in its file afterwards, and a user has its password in
-// another file. New connections fail in between. The patience is shorter than readiness checks may take,
-// so that they report why.
+// loginPatience is how long a call waits for credentials that the server accepts. A password is changed in the
+// server first and in its file afterwards, and new connections fail in between. It is shorter than readiness
+// checks may take, so that they report why.
 const loginPatience = 1500 * time.Millisecond
 
 // Pauses between two logins.

@@ -67,10 +67,9 @@ func (s *Store) Delete(ctx context.Context, asked *dlq.Operation, id dlq.ID) err
 	return err
 }
 
-// changeMessage runs a statement that returns the topic of a message after a change,
-// and returns the message as it is then: zero after a deletion. stays reports whether a message that
-// did not change stays so, with the error to return. Any other message has changed since the
-// statement, which then runs again.
+// changeMessage runs a statement that returns the topic of a message after a change, and returns the message as
+// it is then: zero after a deletion. stays reports whether a message that did not change stays so, with the
+// error to return. Otherwise the message has changed since, and the statement runs again.
 func (s *Store) changeMessage(ctx context.Context, asked *dlq.Operation, operation, sql string, id dlq.ID, args pgx.NamedArgs,
 	stays func(*dlq.Message) (bool, error)) (dlq.Message, error) {
 	args["id"] = uuid(id)

@@ -10,21 +10,19 @@ import (
 // planner's statistics show neither how the messages of a status are spread over topics
 // nor that a key is rare, and they are out of date while a bulk retry runs.
 const (
-	// inOrderSQL makes statements read an index in the requested order. Otherwise the
-	// planner uses the index of statuses for a status that seems to be rare, and so
-	// reads the messages of all topics. With sorts disabled, the sort of a page has a
-	// high estimated cost that would start the JIT, so that is disabled too.
+	// inOrderSQL makes statements read an index in the requested order. Otherwise the planner uses the index of
+	// a status that seems to be rare, and reads the messages of all topics. Without sorts, the high estimated
+	// cost of a page would start the JIT, so that is disabled too.
 	inOrderSQL = `SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),
 	set_config('jit', 'off', true)`
 
 	// byIndexSQL makes statements use indexes.
 	byIndexSQL = `SELECT set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`
 
-	// lanePlanSQL makes the server plan the statements of a page once per connection, with
-	// indexes and in order. Otherwise the server plans a claim for each page, which takes a fifth
-	// of the claim's time, or keeps a plan from a time when the tables were small. The
-	// statements wait only a second for a lock. The lane tries again, and sends a
-	// heartbeat in between.
+	// lanePlanSQL makes the server plan the statements of a page once per connection, with indexes and in
+	// order. Otherwise it plans each claim, which takes a fifth of the claim's time, or keeps a plan from a
+	// time when the tables were small. The statements wait only a second for a lock: the lane tries again, and
+	// sends a heartbeat in between.
 	lanePlanSQL = `SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
 	set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true),
 	set_config('enable_sort', 'off', true), set_config('jit', 'off', true), set_config('lock_timeout', '1s', true)`

@@ -17,9 +17,8 @@ const (
 	// of PublishExhausted, which sets a longer timeout.
 	idleTimeoutSQL = `SELECT set_config('idle_in_transaction_session_timeout', '10s', false)`
 
-	// lockTimeoutSQL limits the wait for a lock. That includes the lock of a table whose
-	// index is being built, which the preparation of a statement needs. The caller tries
-	// again.
+	// lockTimeoutSQL limits the wait for a lock, also of a table whose index is being built, which the
+	// preparation of a statement needs. The caller tries again.
 	lockTimeoutSQL = `SELECT set_config('lock_timeout', '2s', false)`
 
 	// userTimeoutSQL ends the session of a program whose machine or network failed while
@@ -53,10 +52,9 @@ const (
 	pingTimeout = 2 * time.Second
 )
 
-// NewPool connects to the database with the settings that a Store needs. When a connection
-// does not answer a ping, as behind a proxy that dropped the connection, the pool closes all idle
-// connections. They have most likely failed together, and each would cost a caller the ping
-// timeout.
+// NewPool connects to the database with the settings that a Store needs. When a connection does not answer a
+// ping, the pool closes all idle connections. They have most likely failed together, as behind a proxy, and
+// each would cost a caller the ping timeout.
 func NewPool(ctx context.Context, options *pgxpool.Config) (*pgxpool.Pool, error) {
 	detector := &silenceDetector{}
 	given := options.AfterConnect
@@ -93,9 +91,8 @@ func setSession(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// closeUnresponsive closes the socket of a connection whose server does not answer. The
-// driver would wait 15 seconds for the server, and the pool could be full of such
-// connections.
+// closeUnresponsive closes the socket of a connection whose server does not answer. The driver would wait 15
+// seconds, and the pool could be full of such connections.
 func closeUnresponsive(conn *pgx.Conn) {
 	if !conn.IsClosed() {
 		return // no statement was cancelled

@@ -61,11 +61,9 @@ func scanEnvelope(row pgx.CollectableRow) (e dlq.Envelope, err error) {
 // errNoOwner refuses a claim that no owner could ever finalize.
 var errNoOwner = errors.New("an owner needs a workflow id and a token")
 
-// Claim gives a PENDING message to the owner and counts the retry. When the owner claims
-// the message again, the claim is the same, which is not counted twice. OperationsOf finds
-// the operation, zero for none, by the owner's token. Claim returns
-// dlq.ErrNotFound, a *dlq.OwnedError when another workflow has the message, or a
-// *dlq.NotRetryableError.
+// Claim gives a PENDING message to the owner and counts the retry. A second claim of the same owner is not
+// counted. OperationsOf finds the operation, zero for none, by the owner's token. The error is dlq.ErrNotFound,
+// a *dlq.OwnedError when another workflow has the message, or a *dlq.NotRetryableError.
 func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner, operation dlq.ID) (dlq.Claim, error) {
 	if owner.WorkflowID == "" || owner.Token == "" {
 		return dlq.Claim{}, fmt.Errorf("store: claim message %s: %w", id, errNoOwner)
@@ -156,9 +154,8 @@ func finalStatusesOf(r dlq.Result) finalStatuses {
 		retriesLeftResolution: resolution(left), noneLeftResolution: resolution(none)}
 }
 
-// finalizeSQL also undoes the other changes of the claim when the retry is not counted. A
-// message that an operator marked dead meanwhile becomes RESOLVED by a delivery. A
-// message that was revived may still be in the outbox.
+// finalizeSQL also undoes the claim when the retry is not counted. A message that an operator marked dead
+// meanwhile becomes RESOLVED by a delivery. A message that was revived may still be in the outbox.
 const finalizeSQL = `
 WITH m AS (
 	UPDATE dlq.dlq_messages m
@@ -188,10 +185,10 @@ SELECT id FROM m`
 // changes.
 const lockMessageSQL = `SELECT FROM dlq.dlq_messages WHERE id = @id FOR UPDATE`
 
-// Finalize ends the retry of a message that the owner has claimed, and returns the message
-// and whether the outcome was recorded, which happens once. After the owner has lost its claim
-// only a delivery is recorded; the message is RESOLVED by the delivery, at once or when the other owner that
-// retries the message meanwhile ends. Finalize returns dlq.ErrNotFound when the message was deleted or archived.
+// Finalize ends the retry of a message that the owner has claimed, and returns the message and whether the
+// outcome was recorded, which happens once. After the owner has lost its claim only a delivery is recorded: the
+// message is RESOLVED at once, or when its present owner ends. The error is dlq.ErrNotFound when the message
+// was deleted or archived.
 func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m dlq.Message, ended bool, err error) {
 	end := finalStatusesOf(o.Result)
 	partition, offset := o.Acknowledgement.Columns()

@@ -11,10 +11,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// searchSQL reads the headers and payloads of the next @look messages in the order of the list,
-// and returns the first @limit that match, after four columns: how many it has looked at, the
-// sort key of the last of these, and whether a message follows. Without enough matches it has
-// looked at all of them.
+// searchSQL reads the headers and payloads of the next @look messages in the order of the list, and returns the
+// first @limit that match, or looks at all. Four columns come first: how many it has looked at, the sort key of
+// the last of these, and whether a message follows.
 const searchSQL = `
 WITH looked AS MATERIALIZED (
 	SELECT id, created_at, seq, row_number() OVER () AS place

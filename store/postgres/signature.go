@@ -47,9 +47,8 @@ func (s *signature) bits() pgtype.Bits {
 	return pgtype.Bits{Bytes: slices.Clone(s[:]), Len: signatureBits, Valid: true}
 }
 
-// searchedBits are up to eight bits that the signature of each group has whose texts the filter
-// can match; none if every group can. Case folds non-ASCII letters in ways that signatures do
-// not know.
+// searchedBits are up to eight bits that the signature of each group has whose texts the filter can match; none
+// if every group can, as with letters whose case folds in ways that signatures do not know.
 func searchedBits(f *dlq.Filter) (bits []int32) {
 	var wanted signature
 	for _, text := range []string{f.ErrorContains, f.Class, f.ConsumerGroup} {
@@ -81,9 +80,9 @@ func bitArgs(args pgx.NamedArgs, bits []int32) {
 	}
 }
 
-// possibleGroupsSQL reads the groups of the topic that can have the texts of a search, and how
-// many messages they have in it. The counts name also groups that somebody has deleted. To read single bits takes a third of the time of a
-// comparison of bit strings.
+// possibleGroupsSQL reads the groups of the topic that can have the texts of a search, and their messages in
+// it. The counts name also deleted groups. To read single bits takes a third of the time of a comparison of bit
+// strings.
 const possibleGroupsSQL = `
 SELECT c.group_id, sum(c.messages)::bigint
 FROM (

@@ -1,10 +1,9 @@
 // Package postgres keeps dead letters in PostgreSQL.
 //
-// Every statement is a constant whose name ends in SQL, beside the code that runs it.
-// Its parameters are named. Comments mark the few parts that the code replaces. The text
-// is valid without a replacement, and can be pasted into psql with values in place of
-// the parameters. TestEveryStatement explains each statement on a filled database and
-// lists its indexes.
+// Every statement is a constant whose name ends in SQL, beside the code that runs it. Its parameters are named.
+// Comments mark the few parts that the code replaces; the text is valid without, and can be pasted into psql
+// with values for the parameters. TestEveryStatement explains each statement on a filled database and lists its
+// indexes.
 package postgres
 
 import (
@@ -25,9 +24,8 @@ var (
 	_ = [1]struct{}{}[dlq.CountLimit+1-10001]
 )
 
-// Store keeps dead letters in PostgreSQL 15 or later. Errors match dlq.ErrUnavailable when
-// the database is unavailable. A Store is safe for use by any number of goroutines and
-// processes.
+// Store keeps dead letters in PostgreSQL 15 or later, for any number of goroutines and processes. Errors match
+// dlq.ErrUnavailable when the database is unavailable.
 type Store struct {
 	pool   pool
 	topics *dlq.Topics

@@ -17,10 +17,9 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now.UTC(), err
 }
 
-// ownersSQL finds the owners of single retries, and owners that are no bulk retry which could
-// still finalize the message: another program made the message RETRYING. The statement leaves out recent
-// claims. A claim time in the future was written by hand; such a message would otherwise stay
-// RETRYING.
+// ownersSQL finds the owners of single retries, and owners that are no bulk retry which could still finalize
+// the message, as another program may have written. It leaves out recent claims. A claim time in the future was
+// written by hand; its message would otherwise stay RETRYING.
 const ownersSQL = `
 SELECT DISTINCT m.workflow_id, m.owner_token
 FROM dlq.dlq_messages m
@@ -39,9 +38,8 @@ WHERE (SELECT COALESCE(sum(messages), 0) FROM dlq.dlq_topic_counts WHERE status 
 		> (SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RETRYING' AND id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying)))
 	AND status = 'RETRYING' AND in_page AND id <> ALL (ARRAY(SELECT id FROM dlq.dlq_retrying WHERE id IS NOT NULL))`
 
-// Owners returns the owners of RETRYING messages that were claimed before the given time,
-// except the owners of JobOwners. Rows that were written by hand may have none, which is the
-// zero owner.
+// Owners returns the owners of RETRYING messages that were claimed before the given time, except the owners of
+// JobOwners. Rows that were written by hand may have the zero owner.
 func (s *Store) Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owner, error) {
 	err := s.batch(ctx, "find stray messages of pages", func(batch *pgx.Batch) {
 		batch.Queue(byIndexSQL)
@@ -67,10 +65,9 @@ func (s *Store) JobOwners(ctx context.Context, startedBefore time.Time) ([]dlq.O
 	return queryAll(ctx, s, "list workflows of jobs", pgx.RowToStructByPos[dlq.Owner], jobOwnersSQL, pgx.NamedArgs{"started_before": startedBefore})
 }
 
-// releaseSQL ends up to a thousand retries as failed. A single statement by
-// hand can leave a million such messages, which would take longer than the statement
-// timeout. They are found as by Owners, and locked in the order of their ids, so that
-// two calls do not deadlock.
+// releaseSQL ends up to a thousand retries as failed: a single statement by hand can leave a million, which
+// would take longer than the statement timeout. They are found as by Owners, and locked in the order of their
+// ids, so that two calls do not deadlock.
 const releaseSQL = `
 WITH found AS MATERIALIZED (
 	SELECT id
