@@ -33,8 +33,7 @@ const (
 	PermProcessUpdate Permission = "dlq:process:update"
 )
 
-// IsForAllTopics reports whether the permission needs a grant for all topics, since its
-// object belongs to no topic.
+// IsForAllTopics reports whether the permission needs a grant for all topics: its object belongs to none.
 func (p Permission) IsForAllTopics() bool {
 	return p == PermArchiveRun || p == PermMetricsRead || p == PermProcessRead || p == PermProcessUpdate
 }
@@ -160,8 +159,7 @@ func (p *Principal) Within(permission Permission) string {
 	return anyOf(globs)
 }
 
-// IsTooWide reports whether an expression of Within may be longer than MaxExpression. Every
-// role may read, so that expression is the longest.
+// IsTooWide reports whether Within may exceed MaxExpression. Every role may read, so that expression is the longest.
 func (p *Principal) IsTooWide() bool { return len(p.Within(PermMessageRead)) > MaxExpression }
 
 func (g *Grant) has(permission Permission) bool {

@@ -15,8 +15,7 @@ type Header struct {
 	Value []byte
 }
 
-// Record is the dead letter as it was consumed, byte for byte. A nil Key or
-// Value is Kafka's null.
+// Record is the dead letter as it was consumed, byte for byte. A nil Key or Value is Kafka's null.
 type Record struct {
 	Key       []byte
 	Value     []byte
@@ -35,8 +34,7 @@ type Source struct {
 // IsZero reports whether the dead letter was not read from Kafka.
 func (s Source) IsZero() bool { return s == Source{} }
 
-// Origin is where the message was before it failed, as far as its headers or the name of
-// its dead-letter topic show.
+// Origin is where the message was before it failed, from its headers or the name of its dead-letter topic.
 type Origin struct {
 	Topic string
 	// Partition and Offset are nil when unknown.
@@ -86,8 +84,7 @@ type Failure struct {
 // FamilyHandedIn is the family of an origin that a service has named over HTTP.
 const FamilyHandedIn = "handed-in"
 
-// Over is the failure with the fields of the other failure where it has none. The error and the origin
-// are taken as a whole.
+// Over is the failure with fields of the other where it has none. Error and origin are taken as a whole.
 func (f Failure) Over(other Failure) Failure {
 	merged := other
 	if f.ErrorMessage+f.ErrorClass+f.StackTrace != "" {
@@ -128,8 +125,7 @@ type Arrival struct {
 	DecodeError string
 }
 
-// Status is the first status of an arrival: PENDING, or DEAD when the message came back and its
-// retries are used up.
+// Status is PENDING, or DEAD when the message came back and its retries are used up.
 func (a *Arrival) Status() Status {
 	if a.RetryCount >= a.MaxRetries {
 		return StatusDead
@@ -147,8 +143,7 @@ func (a *Arrival) CameBack(previousTopic, target string) bool {
 // Resolution is exhausted when the arrival is DEAD, and otherwise empty.
 func (a *Arrival) Resolution() Resolution { return ResolutionOf(ResultFailed, a.Status()) }
 
-// Storable is the arrival as a store keeps it. The key, value and headers of the record are
-// bytes and do not change.
+// Storable is the arrival as a store keeps it. The bytes of the record do not change.
 func (a *Arrival) Storable() Arrival {
 	s := *a
 	s.DLQTopic = storableTopic(s.DLQTopic)

@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// AnyPartition stands for a whole topic: the topic does not exist, writing to it is not
-// allowed, or its partitions are unknown.
+// AnyPartition stands for a topic that does not exist, that is not writable, or whose partitions are unknown.
 const AnyPartition int32 = -1
 
 // Target is the partition that a message is sent to.
@@ -54,21 +53,18 @@ func (a *Acknowledgement) Target() (topic *string, topicID *ID) {
 
 // Delivery is the result of publishing one message.
 type Delivery struct {
-	// Target is where the message was written, or would have been. Its partition is
-	// AnyPartition when none was chosen.
+	// Target is where the message was, or would have been, written: AnyPartition when none was chosen.
 	Target Target
 	// Partitions is how many partitions the topic has; 0 when unknown.
 	Partitions int
 	// Acknowledgement is nil when the message failed, or when its offset is unknown.
 	Acknowledgement *Acknowledgement
-	// Unsent is set when the message counts as delivered but was not sent, because Kafka is not
-	// configured.
+	// Unsent is set when the message counts as delivered, but Kafka is not configured.
 	Unsent bool
 	// Err is nil when all in-sync replicas have the message. Otherwise it wraps
 	// ErrTargetClosed, or is a *DeliveryError or a *BlockedError.
 	Err error
 }
 
-// ErrTargetClosed means that a message was not sent, since the caller listed its target
-// as closed.
+// ErrTargetClosed means that a message was not sent, since the caller listed its target as closed.
 var ErrTargetClosed = errors.New("not sent, since its target is known to be closed")

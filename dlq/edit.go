@@ -2,8 +2,7 @@ package dlq
 
 import "fmt"
 
-// Edit is an operator's change of a message before it is sent. Nil fields stay as they
-// are.
+// Edit is an operator's change of a message before it is sent. Nil fields stay as they are.
 type Edit struct {
 	// Key and Value replace the message's; a pointer to nil is Kafka's null.
 	Key, Value *[]byte

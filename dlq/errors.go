@@ -15,12 +15,10 @@ func MessageNotFound(id ID) error { return fmt.Errorf("message %s: %w", id, ErrN
 // JobNotFound is ErrNotFound for a job.
 func JobNotFound(id ID) error { return fmt.Errorf("job %s: %w", id, ErrNotFound) }
 
-// ErrUnavailable means that the database, Kafka or Temporal does not answer. The call can
-// be repeated later; nothing is lost.
+// ErrUnavailable means that the database, Kafka or Temporal does not answer. The call can be repeated later.
 var ErrUnavailable = errors.New("unavailable")
 
-// ErrUnauthenticated means that a token does not show who sent a request. Its text may be
-// shown to the sender.
+// ErrUnauthenticated means that a token does not show who sent a request. The sender may see its text.
 var ErrUnauthenticated = errors.New("unauthenticated")
 
 // ErrGone means that Kafka no longer has the record that a dead letter points to.
@@ -33,8 +31,7 @@ var (
 	ErrReadOnly error = &databaseError{"the database is read-only"}
 )
 
-// databaseError is why the database accepts no changes. Its text may be shown to any
-// client.
+// databaseError is why the database accepts no changes. Any client may see its text.
 type databaseError struct{ reason string }
 
 func (e *databaseError) Error() string { return e.reason }
@@ -92,8 +89,7 @@ var ErrPositionMoved = errors.New("the database has another offset for the parti
 // cannot be parsed, because it was edited by hand. Another attempt does not help.
 var ErrSpecUnreadable = errors.New("the specification of the job cannot be read")
 
-// ErrBlocked means that another transaction did not release a lock in time. The call can be
-// repeated.
+// ErrBlocked means that another transaction did not release a lock in time. The call can be repeated.
 var ErrBlocked = fmt.Errorf("%w: blocked by a lock", ErrUnavailable)
 
 // ErrSlow means that the database did not finish a statement in its time, and undid it. A
@@ -151,8 +147,7 @@ type DeliveryError struct {
 	// TargetOnly is set when the whole topic is refused but other topics of the broker may
 	// work: the topic does not exist, or writing to it is not allowed.
 	TargetOnly bool
-	// MessageOnly is set when the target was not asked: the record could not be read. So the target is neither
-	// open nor closed.
+	// MessageOnly is set when the record could not be read. So its target is neither open nor closed.
 	MessageOnly bool
 	// MaybeMessage is set when an HTTP endpoint took the request, and so the message may be at
 	// fault: the endpoint answered 500, or did not answer. See LaneQueue.Keys.

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Exhausted is a message that has used up its retries and must still be published to the
-// archive topic of its dead-letter topic.
+// Exhausted is a message that has used up its retries and must still be published to an archive topic.
 type Exhausted struct {
 	ID  ID
 	Seq int64

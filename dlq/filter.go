@@ -86,8 +86,7 @@ const (
 
 // FilterField describes a field of Filter.
 type FilterField struct {
-	// Name is the name in queries and bodies. Headers and payload have a query parameter for each
-	// value, called Part.
+	// Name is the name in queries and bodies, Part the query parameter for each value of headers and payload.
 	Name, Part string
 	// Max is the most characters of a text, the most items of a list, or the largest number.
 	Max int
@@ -180,8 +179,7 @@ func (f *Filter) Singles() (singles []Filter) {
 	return singles
 }
 
-// EffectiveStatuses are the statuses that match the filter, each once: all of them, unless
-// it names some.
+// EffectiveStatuses are the statuses that match the filter, each once: all, unless it names some.
 func (f *Filter) EffectiveStatuses() []Status {
 	var statuses []Status
 	for _, status := range Statuses {

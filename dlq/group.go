@@ -16,8 +16,7 @@ const MaxGroups = 1000
 // GroupRetention is how long after its last arrival such a group is kept otherwise.
 const GroupRetention = 30 * 24 * time.Hour
 
-// RuleOverflow is the rule of the group that takes the messages of a topic when the topic
-// has too many groups.
+// RuleOverflow is the rule of the group for messages of a topic that has too many groups.
 const RuleOverflow fingerprint.Rule = "overflow"
 
 // Overflow is the fingerprint of the overflow group of a dead-letter topic.
@@ -26,8 +25,7 @@ func Overflow(dlqTopic string) fingerprint.Fingerprint {
 	return fingerprint.Fingerprint{Key: [16]byte(sum[:16]), Version: fingerprint.Version, Scope: dlqTopic, Rule: RuleOverflow}
 }
 
-// GroupID is the id of the group of messages with this fingerprint: its key as a UUID of
-// version 8, or zero without a fingerprint.
+// GroupID is the key of a fingerprint as a UUID of version 8, or zero without a fingerprint.
 func GroupID(f *fingerprint.Fingerprint) ID {
 	if f.Version == 0 {
 		return ID{}
@@ -55,19 +53,16 @@ type GroupState string
 const (
 	// GroupOpen means that nobody has decided anything, or that a decision has ended.
 	GroupOpen GroupState = "open"
-	// GroupHeld means that the cause is known and not fixed yet. Its alerts are quiet until
-	// a condition of its Hold is met.
+	// GroupHeld is known and not fixed yet. Its alerts are quiet until a condition of its Hold is met.
 	GroupHeld GroupState = "held"
-	// GroupFixed means that the cause is fixed. A record that fails after the fix opens the
-	// group again, as a regression.
+	// GroupFixed is fixed. A record that fails after the fix opens the group again, as a regression.
 	GroupFixed GroupState = "fixed"
 )
 
 // GroupStates lists every state.
 var GroupStates = []GroupState{GroupOpen, GroupHeld, GroupFixed}
 
-// Hold says when a held group opens again: when the first of the conditions that are not
-// zero is met.
+// Hold says when a held group opens again: when the first condition that is not zero is met.
 type Hold struct {
 	Until time.Time
 	// Count is how many further messages arrive.
@@ -203,8 +198,7 @@ type EndOffset struct {
 	Offset    int64
 }
 
-// GroupFix is when a cause was fixed, and the ends of the partitions of the original topics
-// at that time.
+// GroupFix is when a cause was fixed, and the ends of the partitions of the original topics at that time.
 type GroupFix struct {
 	At   time.Time
 	Ends []EndOffset

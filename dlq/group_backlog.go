@@ -18,8 +18,7 @@ const (
 // BacklogOpen is GroupOpen, for groups that are neither new nor regressed.
 const BacklogOpen = BacklogState(GroupOpen)
 
-// GroupBacklog counts the groups of a dead-letter topic that are in a state and have
-// PENDING messages, and these messages.
+// GroupBacklog counts the groups of a dead-letter topic and state with PENDING messages, and these messages.
 type GroupBacklog struct {
 	DLQTopic string
 	State    BacklogState

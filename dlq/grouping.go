@@ -13,8 +13,7 @@ import (
 // DefaultGroupHeader is the header in which a consumer can name the group of a dead letter.
 const DefaultGroupHeader = "dlq-fingerprint"
 
-// Grouping decides which dead letters failed for the same cause. Nil has the default header
-// and no rules.
+// Grouping decides which dead letters failed for the same cause. Nil has the default header and no rules.
 type Grouping struct {
 	header string
 	rules  []groupRule

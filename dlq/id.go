@@ -20,8 +20,7 @@ var idClock struct {
 	last uint64 // the last 60 bits used: 48 of milliseconds, 12 of sequence
 }
 
-// NewID returns a new version 7 UUID. Within a process every ID is greater than the ID
-// before, even if the clock steps back.
+// NewID returns a version 7 UUID, greater than every earlier ID of this process, even if the clock steps back.
 func NewID() ID {
 	idClock.Lock()
 	next := uint64(time.Now().UnixMilli()) << 12

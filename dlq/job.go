@@ -28,8 +28,7 @@ type JobKind string
 const (
 	// KindRetry sends PENDING messages back.
 	KindRetry JobKind = "retry"
-	// KindRevive makes DEAD messages PENDING, with no retries counted and at least one
-	// allowed.
+	// KindRevive makes DEAD messages PENDING, with no retries counted and at least one allowed.
 	KindRevive JobKind = "revive"
 	// KindDead makes PENDING and RETRYING messages DEAD.
 	KindDead JobKind = "dead"
@@ -65,8 +64,7 @@ func (k JobKind) Statuses() []Status { return slices.Clone(jobKinds[k].statuses)
 // the same work finds the running job.
 func (k JobKind) Beside() []JobKind { return slices.Clone(jobKinds[k].beside) }
 
-// Permission is the permission that a job of this kind needs for each message, beside the permission
-// to create a job. It is empty for an unknown kind.
+// Permission is needed for each message of a job of this kind, beside PermJobCreate; empty for an unknown kind.
 func (k JobKind) Permission() Permission { return jobKinds[k].permission }
 
 // JobState is the state of a job.
@@ -80,8 +78,7 @@ const (
 	// JobPaused sends nothing: an operator paused the job, its target refuses everything, or
 	// too many messages came back. None of its messages are RETRYING.
 	JobPaused JobState = "PAUSED"
-	// JobCancelling changes and claims no more messages and cannot be resumed, but some
-	// claimed pages are not finalized yet.
+	// JobCancelling ends: nothing more is claimed or changed, but some claimed pages are not finalized yet.
 	JobCancelling JobState = "CANCELLING"
 	// JobCompleted has read its whole scope.
 	JobCompleted JobState = "COMPLETED"
@@ -168,8 +165,7 @@ type Ramp struct {
 	Steps []int `json:"steps,omitempty"`
 	// Wait is how long to wait after each step for messages that come back.
 	Wait time.Duration `json:"wait_ns,omitempty"`
-	// MaxCameBack is the fraction of the messages sent so far, from 0 to 1, that may come
-	// back. When more come back, the job pauses itself.
+	// MaxCameBack is the fraction of the messages sent so far that may come back before the job pauses itself.
 	MaxCameBack float64 `json:"max_came_back,omitempty"`
 	// Confirm is ConfirmVerified to go on only when all messages sent are verified, or came back.
 	Confirm string `json:"confirm,omitempty"`

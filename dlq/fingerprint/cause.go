@@ -66,8 +66,7 @@ var (
 	servicePorts  = set("1433 1521 3306 5432 27017 465 587 389 636 5672 6379 9042 9092 9200 11211")
 )
 
-// servicePort returns the port of a known service in "10.1.2.3:6379". What is there besides, a
-// name or an address, differs.
+// servicePort returns the port of a known service in "10.1.2.3:6379". The name or address before it differs.
 func servicePort(message string) string {
 	for {
 		host, rest, found := strings.Cut(message, ":")
@@ -104,8 +103,7 @@ func (r *reading) name(kind string) string {
 
 func (r *reading) constraint() string { return r.name(nounConstraint) }
 
-// identity returns the names in a message. A constraint says it all: what else is named depends
-// on the version and the language of the database.
+// identity returns the names in a message. Beside a constraint, names depend on the version and language of the database.
 func (r *reading) identity() string {
 	if constraint := r.constraint(); constraint != "" {
 		return constraint

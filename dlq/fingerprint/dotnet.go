@@ -43,8 +43,7 @@ func dotnetHeads(text string, e exception) (chain []exception) {
 	return chain
 }
 
-// dotnetFrame reads "at Shop.Orders.Price(String sku)", with or without a file. The word "at"
-// depends on the language.
+// dotnetFrame reads "at Shop.Orders.Price(String sku)". The word "at" depends on the language.
 func dotnetFrame(body string) (name string, own, ok bool) {
 	at, frame, _ := strings.Cut(body, " ")
 	name, arguments, ok := strings.Cut(frame, "(")

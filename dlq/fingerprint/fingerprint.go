@@ -144,8 +144,7 @@ func unwrap(message string) (class, inner string) {
 	return "", inner
 }
 
-// hash returns the key. Each component is preceded by its length, so that no two sets of
-// components make the same text.
+// hash returns the key. Each component has its length before it, so that no two sets make the same text.
 func (fp *Fingerprint) hash(class, frame string) [16]byte {
 	var buffer [512]byte
 	b := append(buffer[:0], byte(fp.Version))

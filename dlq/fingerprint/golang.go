@@ -53,8 +53,7 @@ func (e *exception) goFrame(name, location string) {
 	}
 }
 
-// goMessage takes the message of a panic without the lines that the runtime adds. The class
-// of an error is not printed.
+// goMessage takes the message of a panic without the lines that the runtime adds.
 func (e *exception) goMessage(text string, goroutine bool) {
 	text = strings.TrimSpace(text)
 	if !goroutine {

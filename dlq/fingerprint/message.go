@@ -295,8 +295,7 @@ func isSystemCall(p part) bool {
 	return false
 }
 
-// outageWords are the words in which network code reports a failure. They differ by the moment at
-// which a service went away.
+// outageWords are words of network code. They differ by the moment at which a service went away.
 var outageWords = set(`dial tcp read write connect connection connecting refused reset peer timed out timeout i/o io context deadline exceeded such host
 lookup eof unexpected get post put delete patch request canceled cancelled rpc net/http unavailable desc code transport unreachable reachable
 route exception remote while waiting awaiting headers after upstream max retries url httpconnectionpool httpsconnectionpool reply sending

@@ -336,8 +336,7 @@ func isIdentifier(text string) bool {
 	return true
 }
 
-// isCodeShaped reports whether a name is written as in a program: snake_case, camelCase,
-// a.path, or CAPITALS.
+// isCodeShaped reports whether a name is written as in a program: snake_case, camelCase, a.path, or CAPITALS.
 func isCodeShaped(name string) bool {
 	return isMixed(name) || strings.ContainsAny(name, "./") || len(name) >= 3 && strings.ToUpper(name) == name
 }

@@ -65,9 +65,8 @@ func isLibraryClass(class string) bool {
 // languages are the packages of exceptions that are faults of the method they come from.
 var languages = set("java kotlin scala System builtins decimal datetime")
 
-// goLibraries are the module hosts and owners of well-known Go libraries. Most libraries are
-// recognized by their path; this list is for programs that are built with -trimpath and a
-// vendor folder.
+// goLibraries are the module hosts and owners of Go libraries, for programs that are built with -trimpath and a vendor
+// folder. Others are recognized by their path.
 var goLibraries = set(`
 google.golang.org golang.org gopkg.in go.uber.org go.opentelemetry.io k8s.io
 github.com/segmentio github.com/twmb github.com/IBM github.com/Shopify github.com/confluentinc github.com/ThreeDotsLabs

@@ -58,8 +58,7 @@ func trimIndent(line string) (body string, indent int) {
 	return body, len(line) - len(body)
 }
 
-// splitHead splits "shop.NotFoundException: order 17" into class and message. The class is ""
-// where the line does not begin with one.
+// splitHead splits "shop.NotFoundException: order 17" into class and message. Some lines have no class.
 func splitHead(line string) (class, message string) {
 	i := 0
 	for i < len(line) && isClassByte(line[i]) {

@@ -128,8 +128,7 @@ func (s *Store) PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPrevie
 	return s.PreviewScope(ctx, spec, scope)
 }
 
-// PreviewScope returns the result of a job that would start now with a scope that was frozen before, and reads everything in
-// the same snapshot.
+// PreviewScope is PreviewJob with a scope that was frozen before. It reads everything in the same snapshot.
 func (s *Store) PreviewScope(ctx context.Context, spec dlq.JobSpec, scope dlq.Scope) (preview dlq.JobPreview, err error) {
 	spec = spec.Storable()
 	sql, args := s.previewOf(&spec, scope)
@@ -161,8 +160,7 @@ func (s *Store) previewOf(spec *dlq.JobSpec, scope dlq.Scope) (string, pgx.Named
 	return filtered(previewChangesSQL, &spec.Filter), args
 }
 
-// preview runs the statements of a preview in the same snapshot. The sample is read in its order, except by
-// keys, which have an index of their own.
+// preview reads in one snapshot. The sample is read in its order, except by keys, which have an index.
 func (s *Store) preview(ctx context.Context, sql string, args pgx.NamedArgs, inOrder bool,
 	sampleSQL string, sampleArgs pgx.NamedArgs) (dlq.JobPreview, error) {
 	preview := dlq.JobPreview{ByStatus: map[dlq.Status]int64{}}

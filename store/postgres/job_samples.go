@@ -8,8 +8,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// addJobSampleSQL adds a sample, and deletes samples that became too many with it. If another worker has added the sample,
-// the statement does nothing.
+// addJobSampleSQL adds a sample, unless another worker has, and deletes samples that became too many with it.
 const addJobSampleSQL = `
 WITH added AS (
 	INSERT INTO dlq.dlq_job_samples (job_id, tick, at, retried, failed, dead, changed, skipped)

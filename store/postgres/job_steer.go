@@ -25,8 +25,7 @@ WITH changed AS (
 ) /* audit */
 SELECT id, topic FROM changed`
 
-// change runs a statement that returns the job if it has changed it. It returns the
-// job in any case, or dlq.ErrNotFound.
+// change runs a statement that may change a job. It returns the job in any case, or dlq.ErrNotFound.
 func (s *Store) change(ctx context.Context, asked *dlq.Operation, operation, sql string, id dlq.ID, args pgx.NamedArgs) (dlq.Job, error) {
 	type row struct {
 		ID    [16]byte
@@ -60,8 +59,7 @@ func (s *Store) StopJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, st
 	return s.setState(ctx, asked, "stop job", id, state, reason, from...)
 }
 
-// claimedLanesSQL locks the lanes, and so waits for claims that began before the job was
-// stopped and may still claim a page.
+// claimedLanesSQL locks the lanes, and so waits for claims that began before the job was stopped.
 const claimedLanesSQL = `
 WITH lane AS MATERIALIZED (
 	SELECT locked.lane, locked.page
@@ -145,8 +143,7 @@ func (s *Store) HasClosedTarget(ctx context.Context, id dlq.ID) (bool, error) {
 	return has, err
 }
 
-// resumeBulkSQL also makes the queues of closed targets due at once, because the operator
-// may have repaired the targets.
+// resumeBulkSQL also makes the queues of closed targets due, which the operator may have repaired.
 const resumeBulkSQL = `
 WITH changed AS (
 	UPDATE dlq.dlq_jobs
@@ -167,8 +164,7 @@ func (s *Store) ResumeJob(ctx context.Context, asked *dlq.Operation, id dlq.ID) 
 	return s.change(ctx, asked, "resume bulk retry", resumeBulkSQL, id, pgx.NamedArgs{})
 }
 
-// endJobSQL ends a job, and records the end, with the counts, on behalf of whoever ends the job, or else of
-// whoever created the job.
+// endJobSQL ends a job, and records that on behalf of whoever ends the job, or else created it.
 const endJobSQL = `
 WITH ended AS (
 	UPDATE dlq.dlq_jobs b

@@ -193,8 +193,7 @@ func (s *Store) List(ctx context.Context, q dlq.ListQuery) (page dlq.Page, err e
 	return page, nil
 }
 
-// listTopic returns one message more than the page holds, and a total of at most CountLimit
-// + 1.
+// listTopic returns one message more than the page holds, and a total of at most CountLimit + 1.
 func (s *Store) listTopic(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, err error) {
 	args := listArgs(q)
 	list, count := listed(pruned(listSQL, &q.Filter, possibleMessages), q), listed(pruned(countSQL, &q.Filter, possibleMessages), q)
@@ -221,8 +220,7 @@ func (s *Store) listTopic(ctx context.Context, q *dlq.ListQuery) (page dlq.Page,
 
 // sendPage reads a page in order and its total, whose statement has a setting of its own.
 func sendPage(send snapshotSender, q *dlq.ListQuery, args pgx.NamedArgs, page *dlq.Page, list, setting, count string) error {
-	// A search that does not fill its first page has read all messages. A separate count
-	// would take the same time again.
+	// A search that does not fill its first page has read all messages, so a count would take as long again.
 	search := !q.IsBare && q.IsText() && q.After == nil && q.Page <= 1
 	queueCount := func(batch *pgx.Batch) {
 		if setting != inOrderSQL {

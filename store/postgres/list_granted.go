@@ -81,8 +81,7 @@ SELECT ARRAY(SELECT dlq_topic::text FROM granted),
 		<= COALESCE(sum(messages) FILTER (WHERE @topic IN (dlq_topic, original_topic)), 0)
 FROM counted`
 
-// grantedArchiveSQL does the same for the archive, which has no counts. It looks each topic up by
-// index, as the one after the last.
+// grantedArchiveSQL is grantedSQL for the archive, which has no counts. It steps from topic to topic by index.
 const grantedArchiveSQL = `
 WITH RECURSIVE known (topic) AS (
 	(SELECT dlq_topic FROM dlq.dlq_messages_archive WHERE original_topic = @topic ORDER BY dlq_topic LIMIT 1)

@@ -107,8 +107,7 @@ FROM (
 	LIMIT 10001
 ) AS counted`
 
-// listKey lists messages by listKeySQL. If there are too many, isRare is false, and there is no
-// page.
+// listKey lists messages by listKeySQL. If there are too many, isRare is false, and there is no page.
 func (s *Store) listKey(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, isRare bool, err error) {
 	err = s.batch(ctx, "list messages", func(batch *pgx.Batch) {
 		batch.Queue(byIndexSQL)

@@ -34,10 +34,8 @@ func queueIngestLock(batch *pgx.Batch) {
 	batch.Queue(lockSQL, pgx.NamedArgs{"lock": ingestLock})
 }
 
-// shareIngestLockSQL also tells the triggers that the messages are in the signatures of their
-// groups.
+// shareIngestLockSQL also tells the triggers that signatures of groups have the messages.
 const shareIngestLockSQL = `SELECT pg_advisory_xact_lock_shared(@lock), set_config('dlq.signed', 'on', true)`
 
-// beforeCopySQL is shareIngestLockSQL for copies of messages, and tells the triggers that these are no
-// new failures: otherwise a held group might open.
+// beforeCopySQL also tells the triggers that copies are no new failures: a held group might open.
 const beforeCopySQL = `SELECT pg_advisory_xact_lock_shared(@lock), set_config('dlq.signed', 'on', true), set_config('dlq.copies', 'on', true)`

@@ -24,8 +24,7 @@ const (
 	longestLoginPause = 400 * time.Millisecond
 )
 
-// pool repeats a call whose new connection could not log in. The server has not received
-// anything of such a call.
+// pool repeats a call whose new connection could not log in, and which the server has not received.
 type pool struct{ *pgxpool.Pool }
 
 func (p pool) Query(ctx context.Context, sql string, args ...any) (rows pgx.Rows, err error) {

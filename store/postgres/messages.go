@@ -121,8 +121,7 @@ func (s *Store) MarkDead(ctx context.Context, asked *dlq.Operation, id dlq.ID) (
 	})
 }
 
-// reviveSQL leaves a message alone that may still be on its way; see dlq.ReviveAfter. Its
-// updated_at is the time of the mark.
+// reviveSQL leaves a message alone that may still be on its way; see dlq.ReviveAfter.
 const reviveSQL = `
 WITH changed AS (
 	UPDATE dlq.dlq_messages m

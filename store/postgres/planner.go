@@ -30,8 +30,7 @@ const (
 	// shortWaitSQL is for a claim without locks: whoever has locked a message may wait for the lane.
 	shortWaitSQL = `SELECT set_config('lock_timeout', '100ms', true)`
 
-	// batchPlanSQL does the same for the batches of a bulk change, and allows sorts: a batch
-	// sorts the messages that it locks.
+	// batchPlanSQL does the same for a bulk change, and allows sorts of the messages that it locks.
 	batchPlanSQL = `SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
 	set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true),
 	set_config('jit', 'off', true), set_config('lock_timeout', '1s', true)`
@@ -39,8 +38,7 @@ const (
 	// batchTimeSQL limits each statement of a batch.
 	batchTimeSQL = `SELECT set_config('statement_timeout', @batch_time, true)`
 
-	// timeLimitSQL lets statements take as long as their caller waits, because half a scan
-	// of a scope is of no use.
+	// timeLimitSQL lets statements take as long as their caller waits: half a scan is of no use.
 	timeLimitSQL = `SELECT set_config('statement_timeout', @milliseconds, true)`
 )
 

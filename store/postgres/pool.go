@@ -12,9 +12,8 @@ import (
 // Settings of a session. They are set after connecting, because PgBouncer refuses unknown
 // start-up parameters.
 const (
-	// idleTimeoutSQL releases the locks of a program that crashed or was suspended in the
-	// middle of a transaction. The transactions of this package have no pauses, except that
-	// of PublishExhausted, which sets a longer timeout.
+	// idleTimeoutSQL releases the locks of a program that crashed or was suspended in a transaction. No transaction of
+	// this package pauses but that of PublishExhausted, which sets a longer timeout.
 	idleTimeoutSQL = `SELECT set_config('idle_in_transaction_session_timeout', '10s', false)`
 
 	// lockTimeoutSQL limits the wait for a lock, also of a table whose index is being built, which the
@@ -43,12 +42,10 @@ const (
 	// cancelled. Until then the connection counts against the pool's maximum.
 	closeTimeout = time.Second
 
-	// pingAfter is how long a connection may have been idle and still be used without a
-	// ping. So a busy program sends no pings.
+	// pingAfter is how long a connection may be idle and need no ping. So a busy program sends none.
 	pingAfter = 10 * time.Millisecond
 
-	// pingTimeout is long for a server under load, and still leaves the caller time to use
-	// another connection.
+	// pingTimeout is long for a server under load, and leaves the caller time for another connection.
 	pingTimeout = 2 * time.Second
 )
 
@@ -78,8 +75,7 @@ func NewPool(ctx context.Context, options *pgxpool.Config) (*pgxpool.Pool, error
 	return pool, nil
 }
 
-// setSession ignores a setting that the server refuses. Servers on other systems than Linux
-// may not have tcp_user_timeout.
+// setSession ignores settings that the server refuses, such as tcp_user_timeout on other systems than Linux.
 func setSession(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
 	defer cancel()
@@ -106,16 +102,14 @@ func closeUnresponsive(conn *pgx.Conn) {
 	}
 }
 
-// silenceDetector closes the idle connections of a pool when any of them has stopped
-// answering.
+// silenceDetector closes the idle connections of a pool when one has stopped answering.
 type silenceDetector struct {
 	mu        sync.Mutex
 	reset     func()
 	lastReset time.Time
 }
 
-// isBroken pings a connection that was idle. The pool closes a broken connection and takes the
-// next.
+// isBroken pings a connection that was idle. The pool closes a broken one and takes the next.
 func (d *silenceDetector) isBroken(ctx context.Context, params pgxpool.ShouldPingParams) bool {
 	if params.IdleDuration < pingAfter {
 		return false
@@ -135,8 +129,7 @@ func (d *silenceDetector) isBroken(ctx context.Context, params pgxpool.ShouldPin
 	return err != nil
 }
 
-// dropIdle closes all idle connections, once for those that stopped answering at the same
-// time.
+// dropIdle closes all idle connections, once for those that stopped answering at the same time.
 func (d *silenceDetector) dropIdle(silentSince time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

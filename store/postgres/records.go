@@ -17,8 +17,7 @@ func column[R, T any](rows []R, value func(*R) T) []T {
 	return values
 }
 
-// startPositionsSQL gives each partition without a position a position at its start. Nothing is written
-// when all have a position.
+// startPositionsSQL adds missing positions, at the start of their partitions. Often it writes nothing.
 const startPositionsSQL = `
 INSERT INTO dlq.dlq_ingest_offsets (topic_id, partition, topic, next_offset, leader_epoch)
 SELECT w.topic_id, w.partition, '', -1, -1

@@ -104,8 +104,7 @@ func (s *Store) Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Cl
 	return queryOwned(ctx, s, "find claim", pgx.RowToStructByPos[dlq.Claim], claimedSQL, id, owner)
 }
 
-// Envelope reads the part of a claimed message that its owner has to send. The errors are
-// the errors of Claimed.
+// Envelope reads the part of a claimed message that its owner has to send. It fails as Claimed does.
 func (s *Store) Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error) {
 	return queryOwned(ctx, s, "read claimed message", scanEnvelope, envelopeSQL, id, owner)
 }
@@ -181,8 +180,7 @@ WITH m AS (
 ` + putIntoOutbox + `
 SELECT id FROM m`
 
-// lockMessageSQL waits for a claim that is being committed. The next statement sees its
-// changes.
+// lockMessageSQL waits for a claim that is being committed, whose changes the next statement sees.
 const lockMessageSQL = `SELECT FROM dlq.dlq_messages WHERE id = @id FOR UPDATE`
 
 // Finalize ends the retry of a message that the owner has claimed, and returns the message and whether the

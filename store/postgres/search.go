@@ -71,8 +71,7 @@ ORDER BY found.place`
 // first looks at a quarter, which fills the page if many messages match.
 const searchStep = 2000
 
-// search lists the messages with some headers or payload. It looks at a limited number of
-// messages, all in one snapshot.
+// search looks at a limited number of messages with some headers or payload, all in one snapshot.
 func (s *Store) search(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, err error) {
 	limit := cmp.Or(q.SearchLimit, dlq.SearchLimit)
 	err = s.inSnapshot(ctx, "search messages", func(send snapshotSender) error {

@@ -23,8 +23,7 @@ const (
 	trigram       = 3
 )
 
-// add adds the trigrams of a text. Changing the hash would need a migration that deletes all
-// signatures.
+// add adds the trigrams of a text. Another hash would need a migration that deletes all signatures.
 func (s *signature) add(text string) {
 	var last uint32
 	for i := range len(text) {
@@ -106,8 +105,7 @@ const (
 	maxPossibleGroups, maxPossibleMessages = 10_000, 500_000
 )
 
-// possibleMessages is a condition on messages whose groups can have the texts
-// of a search.
+// possibleMessages is a condition on messages whose groups can have the texts of a search.
 const possibleMessages = ` AND (m.group_id IS NULL OR m.group_id NOT IN (
 	SELECT s.group_id
 	FROM dlq.dlq_group_signatures s

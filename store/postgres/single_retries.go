@@ -52,8 +52,7 @@ LEFT JOIN LATERAL (
 	LIMIT 1
 ) AS a ON true`
 
-// SingleRetries returns a page of the single retries that operations asked for, the newest first. The rest of the
-// query is the query of Operations.
+// SingleRetries returns a page of the single retries that the operations of a query asked for, the newest first.
 func (s *Store) SingleRetries(ctx context.Context, q dlq.OperationQuery) (dlq.SingleRetryPage, error) {
 	q.SingleRetries = true
 	operations, err := s.Operations(ctx, q)

@@ -25,39 +25,33 @@ var (
 )
 
 // Store keeps dead letters in PostgreSQL 15 or later, for any number of goroutines and processes. Errors match
-// dlq.ErrUnavailable when the database is unavailable.
+// dlq.ErrUnavailable when the database is unavailable. The fields are set before the first use.
 type Store struct {
 	pool   pool
 	topics *dlq.Topics
-	// Outbox makes the store keep every message that becomes exhausted for
-	// PublishExhausted. Set it before the first use.
+	// Outbox makes the store keep every message that becomes exhausted for PublishExhausted.
 	Outbox bool
 	// Audit, if any, is called with every operation that the store has recorded.
-	// Set it before the first use.
 	Audit func(dlq.Operation)
-	// MaxGroups limits the groups of each dead-letter topic; 0 means dlq.MaxGroups. Set it
-	// before the first use.
+	// MaxGroups limits the groups of each dead-letter topic; 0 means dlq.MaxGroups.
 	MaxGroups int
-	// Targets decides which messages have the same target. Set it before the first use.
+	// Targets decides which messages have the same target.
 	Targets *dlq.Targets
-	// VerifyGroups are the configured consumer groups. Set it before the first use.
+	// VerifyGroups are the configured consumer groups.
 	VerifyGroups *dlq.VerifyGroups
 	// suspendedAfter is the constant of the same name, except in tests.
 	suspendedAfter time.Duration
 }
 
-// New returns a store on a database whose schema package migrations has brought up to date.
-// The caller closes the pool.
+// New returns a store on a database with the schema of package migrations. The caller closes the pool.
 func New(connections *pgxpool.Pool, topics *dlq.Topics) *Store {
 	return &Store{pool: pool{connections}, topics: topics, suspendedAfter: suspendedAfter}
 }
 
-// callTimeout limits a call, so that a call ends even if the network drops its packets. That is
-// long for statements on a page of rows.
+// callTimeout ends a call even if the network drops its packets. It is long for statements on a page of rows.
 const callTimeout = 10 * time.Second
 
-// statementTimeouts are the limits of calls that contain these statements and need longer.
-// Zero leaves the limit to the caller.
+// statementTimeouts are limits of calls with these statements. Zero leaves the limit to the caller.
 var statementTimeouts = map[string]time.Duration{
 	archiveBatchSQL: 30 * time.Second, // of up to 100,000 messages
 	purgeBatchSQL:   30 * time.Second,
@@ -82,8 +76,7 @@ func withCallTimeout(ctx context.Context, statements ...string) (context.Context
 
 const readOnlySQL = `SELECT current_setting('transaction_read_only')::bool`
 
-// Ping checks that the database answers. The error is dlq.ErrReadOnly when the database
-// accepts no changes.
+// Ping checks that the database answers. The error is dlq.ErrReadOnly when it accepts no changes.
 func (s *Store) Ping(ctx context.Context) error {
 	readOnly, _, err := queryOne(ctx, s, "ping", pgx.RowTo[bool], readOnlySQL, pgx.NamedArgs{})
 	if err == nil && readOnly {
@@ -92,8 +85,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return err
 }
 
-// batch sends statements in one round trip and one transaction. operation names the call in
-// errors.
+// batch sends statements in one round trip and transaction. operation names the call in errors.
 func (s *Store) batch(ctx context.Context, operation string, queue func(*pgx.Batch)) error {
 	err := retryOnConflict(func() error {
 		batch := &pgx.Batch{}

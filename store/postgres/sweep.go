@@ -51,8 +51,7 @@ func (s *Store) Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owne
 	return queryAll(ctx, s, "list owners", pgx.RowToStructByPos[dlq.Owner], ownersSQL, pgx.NamedArgs{"claimed_before": claimedBefore})
 }
 
-// jobOwnersSQL reads no column that could be unreadable: a row must not keep the rest
-// from being closed.
+// jobOwnersSQL reads no column that could be unreadable and so keep the other jobs from being closed.
 const jobOwnersSQL = `
 SELECT workflow_id, id::text
 FROM dlq.dlq_jobs

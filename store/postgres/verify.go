@@ -106,8 +106,7 @@ func verdictFrom(text, target string) dlq.Verdict {
 	return dlq.Verdict{Verified: dlq.Verified(verified), Reason: dlq.VerifiedReason(reason), Target: target}
 }
 
-// verifyBulkSQL counts the newest messages that a job has delivered by their verdicts. The statement finds
-// them by the time of their delivery.
+// verifyBulkSQL counts the newest messages of a job, found by the time of their delivery, by their verdicts.
 const verifyBulkSQL = `
 WITH job AS MATERIALIZED (
 	SELECT id::text AS token, started_at, COALESCE(ended_at, 'infinity') AS ended_at FROM dlq.dlq_jobs WHERE id = @id
@@ -233,8 +232,7 @@ WITH lease AS MATERIALIZED (
 )
 SELECT epoch FROM lease`
 
-// PublishWatermarks replaces the watermarks of the targets. The error is dlq.ErrFenced when another process has
-// the lease.
+// PublishWatermarks replaces the watermarks of the targets. It fails with dlq.ErrFenced without the lease.
 func (s *Store) PublishWatermarks(ctx context.Context, lease dlq.WatermarkLease, w *dlq.Watermarks) error {
 	var groups, errs []string
 	for group, err := range w.Groups {
