@@ -146,25 +146,17 @@ func (a *Arrival) Resolution() Resolution { return ResolutionOf(ResultFailed, a.
 // Storable is the arrival as a store keeps it. The bytes of the record do not change.
 func (a *Arrival) Storable() Arrival {
 	s := *a
-	s.DLQTopic = storableTopic(s.DLQTopic)
-	s.Origin.Topic = storableTopic(s.Origin.Topic)
-	s.Origin.Family = StorableText(s.Origin.Family)
-	s.ErrorMessage = shortText(s.ErrorMessage)
-	s.ErrorClass = shortText(s.ErrorClass)
-	s.CauseClass = shortText(s.CauseClass)
-	s.StackTrace = StorableText(s.StackTrace)
-	s.Origin.ConsumerGroup = StorableText(s.Origin.ConsumerGroup)
-	s.Origin.Timestamp = storableTime(s.Origin.Timestamp)
-	s.Attempts = StorableCount(s.Attempts)
-	s.TraceID = StorableText(s.TraceID)
-	s.CorrelationID = StorableText(s.CorrelationID)
-	s.Suspicion = StorableText(s.Suspicion)
-	s.Record.Timestamp = storableTime(s.Record.Timestamp)
-	s.RetryCount = StorableCount(s.RetryCount)
-	s.MaxRetries = StorableCount(s.MaxRetries)
+	for _, text := range []*string{&s.Origin.Family, &s.Origin.ConsumerGroup, &s.StackTrace, &s.TraceID, &s.CorrelationID, &s.Suspicion} {
+		*text = StorableText(*text)
+	}
+	for _, text := range []*string{&s.ErrorMessage, &s.ErrorClass, &s.CauseClass, &s.Schema.Subject, &s.Schema.MessageType, &s.DecodeError} {
+		*text = shortText(*text)
+	}
+	for _, count := range []*int{&s.Attempts, &s.RetryCount, &s.MaxRetries} {
+		*count = StorableCount(*count)
+	}
+	s.DLQTopic, s.Origin.Topic = storableTopic(s.DLQTopic), storableTopic(s.Origin.Topic)
+	s.Origin.Timestamp, s.Record.Timestamp = storableTime(s.Origin.Timestamp), storableTime(s.Record.Timestamp)
 	s.Fingerprint = storableFingerprint(s.Fingerprint)
-	s.Schema.Subject = shortText(s.Schema.Subject)
-	s.Schema.MessageType = shortText(s.Schema.MessageType)
-	s.DecodeError = shortText(s.DecodeError)
 	return s
 }

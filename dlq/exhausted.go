@@ -75,11 +75,7 @@ var versioned = regexp.MustCompile(`^(.+\.dlq)\.v[0-9]+$`)
 
 // Of returns the archive topic of a dead-letter topic. The error says why there is none.
 func (a *ArchiveTopics) Of(dlqTopic string) (string, error) {
-	base := dlqTopic
-	if parts := versioned.FindStringSubmatch(dlqTopic); parts != nil {
-		base = parts[1]
-	}
-	archive := strings.ReplaceAll(a.template, dlqPlaceholder, base)
+	archive := strings.ReplaceAll(a.template, dlqPlaceholder, versioned.ReplaceAllString(dlqTopic, "$1"))
 	switch {
 	case !IsTopicName(archive):
 		return "", fmt.Errorf("%q, the archive topic of %q, is not the name of a topic", archive, dlqTopic)

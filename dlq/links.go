@@ -38,25 +38,19 @@ var traceID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 // URL is the address of a record. Only names that Kafka accepts have one, and a URL has all their characters as they are.
 // A partition or an offset that the address needs must be known.
 func (l RecordLink) URL(topic string, partition *int32, offset *int64) string {
-	address := string(l)
-	if !IsTopicName(topic) {
-		return ""
-	}
-	numbers := map[string]int64{}
+	needs := func(name string) bool { return strings.Contains(string(l), name) }
+	number, at := int32(-1), int64(-1)
 	if partition != nil {
-		numbers["{partition}"] = int64(*partition)
+		number = *partition
 	}
 	if offset != nil {
-		numbers["{offset}"] = *offset
+		at = *offset
 	}
-	for _, name := range []string{"{partition}", "{offset}"} {
-		n, known := numbers[name]
-		if strings.Contains(address, name) && (!known || n < 0) {
-			return ""
-		}
-		address = strings.ReplaceAll(address, name, strconv.FormatInt(n, 10))
+	if !IsTopicName(topic) || needs("{partition}") && number < 0 || needs("{offset}") && at < 0 {
+		return ""
 	}
-	return strings.ReplaceAll(address, "{topic}", topic)
+	return strings.NewReplacer("{topic}", topic, "{partition}", strconv.Itoa(int(number)),
+		"{offset}", strconv.FormatInt(at, 10)).Replace(string(l))
 }
 
 var placeholder = regexp.MustCompile(`\{[^{}]*\}`)

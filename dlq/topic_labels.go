@@ -13,22 +13,22 @@ const (
 // TopicLabels gives the first 1000 topics labels of their own in a metric. It is safe for concurrent use.
 type TopicLabels struct {
 	mu   sync.Mutex
-	seen map[string]struct{}
+	seen map[string]bool
 }
 
 // Of is the label of a topic.
 func (l *TopicLabels) Of(topic string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, ok := l.seen[topic]; ok {
+	if l.seen[topic] {
 		return topic
 	}
 	if len(l.seen) >= maxTopicLabels {
 		return OtherTopics
 	}
 	if l.seen == nil {
-		l.seen = map[string]struct{}{}
+		l.seen = map[string]bool{}
 	}
-	l.seen[topic] = struct{}{}
+	l.seen[topic] = true
 	return topic
 }

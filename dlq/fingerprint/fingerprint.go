@@ -106,7 +106,7 @@ func (fp *Fingerprint) setCause(f *Failure) {
 func causeOf(f *Failure, t *trace) (class, message string) {
 	message = f.Message
 	if message == "" && t.first == "" {
-		message = firstLine(f.StackTrace)
+		message, _, _ = strings.Cut(strings.TrimSpace(prefix(f.StackTrace, maxStack)), "\n")
 	}
 	if message == "null" {
 		message = ""

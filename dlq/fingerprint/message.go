@@ -112,12 +112,8 @@ func (s *scanner) chunk() {
 	if end > 0 {
 		s.whole(core[:end], core[end:])
 	}
-	s.marks(core[end:])
-}
-
-func (s *scanner) marks(text string) {
-	for i := range len(text) {
-		s.punctuation(text[i])
+	for ; end < len(core); end++ {
+		s.punctuation(core[end])
 	}
 }
 
@@ -288,11 +284,8 @@ func (s *scanner) innermost() {
 
 // isSystemCall recognizes "dial tcp 10.1.2.3:80" and "rpc error", with which Go begins its report.
 func isSystemCall(p part) bool {
-	switch strings.Join(p.words[:min(2, len(p.words))], " ") {
-	case "dial tcp", "read tcp", "write tcp", "rpc error":
-		return true
-	}
-	return false
+	first := strings.Join(p.words[:min(2, len(p.words))], " ")
+	return slices.Contains([]string{"dial tcp", "read tcp", "write tcp", "rpc error"}, first)
 }
 
 // outageWords are words of network code. They differ by the moment at which a service went away.

@@ -31,11 +31,6 @@ func prefix(s string, limit int) string {
 	return s[:limit]
 }
 
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(prefix(s, maxStack)), "\n")
-	return line
-}
-
 // unixLines returns text with "\n" at the ends of its lines.
 func unixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 

@@ -80,21 +80,19 @@ func (s *Store) replace(ctx context.Context, asked *dlq.Operation, id dlq.ID, ed
 	args := pgx.NamedArgs{"id": uuid(id), "copy": uuid(edited.ID), "dead_letter_topics": s.topics.NoTargets()}
 	sql, changed := s.audited(asked, dlq.TargetMessage, replaceSQL, args)
 	var topic string
-	err = retryOnConflict(func() error {
-		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, beforeCopySQL, pgx.NamedArgs{"lock": ingestLock}); err != nil {
-				return err
-			}
-			row := newIngest([]dlq.Arrival{edited}, nil, false).rows[0]
-			err := tx.QueryRow(ctx, sql, args).Scan(&topic, &row.RetryCount, &row.MaxRetries, (*zeronull.UUID)(&row.group))
-			if replaced = err == nil; errors.Is(err, pgx.ErrNoRows) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			return copyMessages(ctx, tx, []*arrivalRow{row}, []*arrivalRow{row})
-		})
+	err = s.inTransaction(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, beforeCopySQL, pgx.NamedArgs{"lock": ingestLock}); err != nil {
+			return err
+		}
+		row := newIngest([]dlq.Arrival{edited}, nil, false).rows[0]
+		err := tx.QueryRow(ctx, sql, args).Scan(&topic, &row.RetryCount, &row.MaxRetries, (*zeronull.UUID)(&row.group))
+		if replaced = err == nil; errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return copyMessages(ctx, tx, []*arrivalRow{row}, []*arrivalRow{row})
 	})
 	if err == nil && replaced {
 		changed(id, topic)

@@ -80,11 +80,9 @@ func (s *Store) ingest(ctx context.Context, in *ingest) (stored []dlq.ID, err er
 	ctx, cancel := context.WithTimeout(ctx, ingestTimeout)
 	defer cancel()
 	in.targets = s.Targets
-	err = retryOnConflict(func() error {
-		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
-			stored, err = in.store(ctx, tx)
-			return err
-		})
+	err = s.inTransaction(ctx, func(tx pgx.Tx) (err error) {
+		stored, err = in.store(ctx, tx)
+		return err
 	})
 	s.endSuspended(ctx, err)
 	return stored, wrap("store arrivals", err)

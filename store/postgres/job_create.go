@@ -113,10 +113,7 @@ func (s *Store) createJob(ctx context.Context, asked *dlq.Operation, j *dlq.Job)
 	if created != nil {
 		*created = created.Created(j)
 	}
-	err = retryOnConflict(func() (err error) {
-		running, err = s.insertJob(ctx, args, created)
-		return err
-	})
+	running, err = s.insertJob(ctx, args, created)
 	if err == nil && running.IsZero() {
 		running, isCreated = j.ID, true
 		s.recorded(created)
@@ -144,10 +141,9 @@ func (s *Store) snapshot(ctx context.Context, topic string) (scope dlq.Scope, er
 	return scope, err
 }
 
-// insertJob inserts the job and the operation, or returns the id of a running job that conflicts. READ
-// COMMITTED lets each statement see all that was committed before the lock was granted.
+// insertJob inserts the job and the operation, or returns the id of a running job that conflicts.
 func (s *Store) insertJob(ctx context.Context, args pgx.NamedArgs, created *dlq.Operation) (busy dlq.ID, err error) {
-	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
+	err = s.inTransaction(ctx, func(tx pgx.Tx) (err error) {
 		if _, err = tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": createLock}); err != nil {
 			return err
 		}

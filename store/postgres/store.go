@@ -101,6 +101,14 @@ func (s *Store) batch(ctx context.Context, operation string, queue func(*pgx.Bat
 	return wrap(operation, err)
 }
 
+// inTransaction runs do in a transaction, again after a conflict. READ COMMITTED lets each statement see all that was
+// committed before a lock was granted, even if the database has another default.
+func (s *Store) inTransaction(ctx context.Context, do func(pgx.Tx) error) error {
+	return retryOnConflict(func() error {
+		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do)
+	})
+}
+
 // queueQuery adds a statement to the batch. Its rows go into found.
 func queueQuery[T any](batch *pgx.Batch, found *[]T, scan pgx.RowToFunc[T], sql string, args pgx.NamedArgs) {
 	batch.Queue(sql, args).Query(func(rows pgx.Rows) (err error) {

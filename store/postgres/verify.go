@@ -185,10 +185,7 @@ WHERE t.topic_id IS NOT NULL`
 func (s *Store) WatermarkScope(ctx context.Context) (scope dlq.WatermarkScope, err error) {
 	err = s.batch(ctx, "read scope of watermarks", func(batch *pgx.Batch) {
 		queueQuery(batch, &scope.Groups, pgx.RowTo[string], watermarkGroupsSQL, pgx.NamedArgs{})
-		queueQuery(batch, &scope.Targets, func(row pgx.CollectableRow) (t dlq.WatermarkTarget, err error) {
-			err = row.Scan(&t.ID, &t.Topic, (*[16]byte)(&t.TopicID), &t.DLQTopics)
-			return t, err
-		}, watermarkTargetsSQL, pgx.NamedArgs{})
+		queueQuery(batch, &scope.Targets, pgx.RowToStructByPos[dlq.WatermarkTarget], watermarkTargetsSQL, pgx.NamedArgs{})
 	})
 	if s.VerifyGroups != nil {
 		scope.Groups = append(scope.Groups, s.VerifyGroups.Groups...)
