@@ -25,7 +25,7 @@ func Overflow(dlqTopic string) fingerprint.Fingerprint {
 	return fingerprint.Fingerprint{Key: [16]byte(sum[:16]), Version: fingerprint.Version, Scope: dlqTopic, Rule: RuleOverflow}
 }
 
-// GroupID is the key of a fingerprint as a UUID of version 8, or zero without a fingerprint.
+// GroupID is the id of the group with a fingerprint: its key as a UUID of version 8, or zero without one.
 func GroupID(f *fingerprint.Fingerprint) ID {
 	if f.Version == 0 {
 		return ID{}
@@ -53,9 +53,9 @@ type GroupState string
 const (
 	// GroupOpen means that nobody has decided anything, or that a decision has ended.
 	GroupOpen GroupState = "open"
-	// GroupHeld is known and not fixed yet. Its alerts are quiet until a condition of its Hold is met.
+	// GroupHeld has a known cause that is not fixed. Its alerts are quiet until a condition of its Hold is met.
 	GroupHeld GroupState = "held"
-	// GroupFixed is fixed. A record that fails after the fix opens the group again, as a regression.
+	// GroupFixed has a fixed cause. A record that fails after the fix opens the group again, as a regression.
 	GroupFixed GroupState = "fixed"
 )
 

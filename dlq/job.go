@@ -78,7 +78,7 @@ const (
 	// JobPaused sends nothing: an operator paused the job, its target refuses everything, or
 	// too many messages came back. None of its messages are RETRYING.
 	JobPaused JobState = "PAUSED"
-	// JobCancelling ends: nothing more is claimed or changed, but some claimed pages are not finalized yet.
+	// JobCancelling cannot be resumed: nothing more is claimed or changed, but some pages are not finalized yet.
 	JobCancelling JobState = "CANCELLING"
 	// JobCompleted has read its whole scope.
 	JobCompleted JobState = "COMPLETED"
@@ -165,7 +165,7 @@ type Ramp struct {
 	Steps []int `json:"steps,omitempty"`
 	// Wait is how long to wait after each step for messages that come back.
 	Wait time.Duration `json:"wait_ns,omitempty"`
-	// MaxCameBack is the fraction of the messages sent so far that may come back before the job pauses itself.
+	// MaxCameBack is the fraction, from 0 to 1, of sent messages that may come back before the job pauses itself.
 	MaxCameBack float64 `json:"max_came_back,omitempty"`
 	// Confirm is ConfirmVerified to go on only when all messages sent are verified, or came back.
 	Confirm string `json:"confirm,omitempty"`

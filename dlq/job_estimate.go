@@ -8,8 +8,7 @@ import (
 const (
 	// recentWindow is the time that RecentPerSecond averages over.
 	recentWindow = 10 * time.Second
-	// maxEstimate is a hundred years. A time.Duration can hold it; a longer estimate is
-	// unknown.
+	// maxEstimate is a hundred years, which a time.Duration can hold; a longer estimate is unknown.
 	maxEstimate = 100 * 365 * 24 * time.Hour
 )
 

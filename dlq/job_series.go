@@ -7,8 +7,7 @@ const (
 	SampleInterval = 5 * time.Second
 	// MaxSamples is how many samples of a job are kept. A chart has fewer columns.
 	MaxSamples = 128
-	// leastGap is the shortest time between two points of a series. Over a shorter time, a single page would look
-	// like a high rate.
+	// leastGap is the shortest time between points of a series, so that a single page is no high rate.
 	leastGap = time.Second
 )
 

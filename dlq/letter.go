@@ -26,8 +26,7 @@ type IdempotencyKey struct {
 // ErrKeyReused means that the sender has used the idempotency key for other letters.
 var ErrKeyReused = errors.New("the idempotency key was used for another request")
 
-// NewIdempotencyKey hashes the parts that identify a request. Each part is hashed with its length, so
-// that no other parts have the same hash.
+// NewIdempotencyKey hashes the parts of a request, each by itself, so that no other parts have the same hash.
 func NewIdempotencyKey(key []string, request ...[]byte) *IdempotencyKey {
 	parts := make([][]byte, len(key))
 	for i := range key {

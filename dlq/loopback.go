@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// IsLoopback reports whether a host, with or without a port, is this machine by its name or
-// address.
+// IsLoopback reports whether a host, with or without a port, is this machine by its name or address.
 func IsLoopback(host string) bool {
 	name := withoutPort(host)
 	ip, err := netip.ParseAddr(name)

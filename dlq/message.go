@@ -8,15 +8,13 @@ import (
 	"time"
 )
 
-// DefaultMaxRetries is how many operator retries a message gets unless the configuration
-// says otherwise.
+// DefaultMaxRetries is how many operator retries a message gets by default.
 const DefaultMaxRetries = 3
 
 // UnknownError is the error message of a dead letter whose headers name no error.
 const UnknownError = "unknown error"
 
-// Message is the state of a dead letter: the fields that lists show and that a change of
-// status writes. Its bytes are in Record.
+// Message is the state of a dead letter, which lists show and changes of its status write. Its bytes are in Record.
 type Message struct {
 	ID ID
 	// Seq is the order of arrival, given by the store. The order has gaps.
@@ -54,8 +52,7 @@ type Message struct {
 	// Suspicious is set when the headers are known to attack consumers. Bulk retries skip
 	// such a message unless they are told otherwise.
 	Suspicious bool
-	// GroupID is the group of messages with the same cause; zero for messages of earlier
-	// versions and other programs.
+	// GroupID is the group with the same cause; zero for messages of earlier versions and other programs.
 	GroupID ID
 	// Masked names the parts that are hidden from a reader; nil for none. No store has it. See Mask.
 	Masked []string
@@ -96,8 +93,7 @@ func (m *Message) AwaitsResult(owner Owner, result Result) bool {
 	return m.Owner == owner && (m.Status == StatusRetrying || markedDead && result == ResultDelivered)
 }
 
-// NotDead refuses to revive a message because of its status. The result is a
-// *NotRetryableError.
+// NotDead is the *NotRetryableError that refuses to revive a message because of its status.
 func (m *Message) NotDead() error {
 	reason := fmt.Sprintf("only a DEAD message can be revived, and its status is %s", m.Status)
 	if m.WasMarkedWhileSent() {
@@ -111,8 +107,7 @@ func (m *Message) NotDead() error {
 // claim, its publish takes 18 seconds, and the transaction that marks the message may take 8 seconds.
 const ReviveAfter = time.Minute
 
-// WasMarkedWhileSent reports whether an operator marked the message dead while a retry had
-// claimed the message.
+// WasMarkedWhileSent reports whether an operator marked the message dead while a retry had claimed it.
 func (m *Message) WasMarkedWhileSent() bool {
 	return m.Status == StatusDead && m.Resolution == ResolutionGivenUp && m.Owner.Token != ""
 }

@@ -35,8 +35,7 @@ type Operation struct {
 	Detail json.RawMessage `json:"detail,omitempty"`
 }
 
-// Outside is the operation of somebody who changes a job in Temporal, whose users the manager
-// does not know.
+// Outside is the operation of somebody in Temporal, whose users the manager does not know.
 func Outside(action Permission, reason string) *Operation {
 	return &Operation{Subject: "outside the API", Method: "temporal", Action: action, Reason: reason}
 }
@@ -211,8 +210,7 @@ type OperationQuery struct {
 	PageSize int
 }
 
-// OperationCursor is the place of an operation in a list, which is sorted by both fields in
-// descending order.
+// OperationCursor is the place of an operation in a list, which is sorted by both fields, descending.
 type OperationCursor struct {
 	At time.Time
 	ID ID

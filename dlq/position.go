@@ -22,8 +22,7 @@ const FromStart = -1
 // Start is the position at the start of a partition.
 var Start = Position{Next: FromStart, Epoch: -1}
 
-// Advance moves the position of a partition. The advance is stored together with the records in
-// between.
+// Advance moves the position of a partition, together with the records in between.
 type Advance struct {
 	Partition
 	Topic string

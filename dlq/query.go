@@ -9,8 +9,7 @@ import (
 // "at least CountLimit", because the cost of counting grows with the number of rows.
 const CountLimit = 10_000
 
-// Keyset is the sort key of a message in lists: the time at which it was stored, then the
-// order of arrival.
+// Keyset is the sort key of a message in lists: when it was stored, then the order of arrival.
 type Keyset struct {
 	CreatedAt time.Time
 	Seq       int64

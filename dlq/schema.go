@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 )
 
-// Schema is the schema of a Schema Registry that a value or a key was written with. Fields
-// that are not known are zero.
+// Schema is the schema of a Schema Registry for a value or a key. Unknown fields are zero.
 type Schema struct {
 	// Format is AVRO, PROTOBUF or JSON, as the registry calls them.
 	Format string
@@ -29,8 +28,7 @@ type Decoded struct {
 	CorrelationID string
 }
 
-// SchemaPrefix is the length of the prefix in Confluent's wire format: a zero byte and the id
-// of the schema.
+// SchemaPrefix is the length of the prefix in Confluent's wire format: a zero byte and the schema's id.
 const SchemaPrefix = 5
 
 // SchemaIDOf returns the id that bytes in Confluent's wire format begin with. JSON does not begin with a zero

@@ -41,8 +41,7 @@ type Result string
 const (
 	// ResultDelivered was acknowledged by the target.
 	ResultDelivered Result = "delivered"
-	// ResultFailed was refused, or was given up after the last attempt. Another retry may
-	// succeed.
+	// ResultFailed was refused, or given up after the last attempt. Another retry may succeed.
 	ResultFailed Result = "failed"
 	// ResultRejected can never be delivered, however often retried.
 	ResultRejected Result = "rejected"
@@ -75,12 +74,10 @@ func (r Result) After(retryCount, maxRetries int) (Status, int) {
 	}
 }
 
-// IsUncounted reports whether the claim is undone: the message is PENDING again and the
-// retry is not counted.
+// IsUncounted reports whether the claim is undone: the message is PENDING, and the retry is not counted.
 func (r Result) IsUncounted() bool {
 	return r == ResultReleased || r == ResultSkipped || r == ResultWaiting
 }
 
-// IsAttempt reports whether the retry is stored as an attempt: the retry was counted and did not
-// deliver.
+// IsAttempt reports whether the retry is stored as an attempt: it was counted and did not deliver.
 func (r Result) IsAttempt() bool { return r != ResultDelivered && !r.IsUncounted() }

@@ -51,6 +51,5 @@ func storableTime(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Millisecond)
 }
 
-// StorableCount limits a count to the range of PostgreSQL's INT. Headers can claim any
-// number.
+// StorableCount limits a count, which a header can claim, to the range of PostgreSQL's INT.
 func StorableCount(n int) int { return min(max(n, 0), math.MaxInt32) }

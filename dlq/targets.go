@@ -15,8 +15,7 @@ const endpointPrefix = "http:"
 // EndpointTarget is the target that stands for an HTTP endpoint of the configuration.
 func EndpointTarget(name string) string { return endpointPrefix + name }
 
-// EndpointOf is the name of the HTTP endpoint that a target stands for; ok is false for a
-// Kafka topic.
+// EndpointOf is the name of the HTTP endpoint of a target; ok is false for a Kafka topic.
 func EndpointOf(target string) (name string, ok bool) {
 	return strings.CutPrefix(target, endpointPrefix)
 }

@@ -89,8 +89,7 @@ var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 // IsDeadLetter reports whether the topic's name matches a dead-letter pattern.
 func (t *Topics) IsDeadLetter(topic string) bool { return t.dlq.MatchString(topic) }
 
-// Expression is the patterns as an anchored regular expression, with the same meaning in
-// RE2 and PostgreSQL.
+// Expression is the patterns as an anchored expression, with the same meaning in RE2 and PostgreSQL.
 func (t *Topics) Expression() string { return t.expression }
 
 // OriginOf derives the original topic from the name of a dead-letter topic, and the consumer group if the name
@@ -158,14 +157,12 @@ func (t *Topics) ForeignOrigin(dlqTopic, originalTopic string) string {
 	return fmt.Sprintf("its original topic %s is not among those of %s in kafka.origins", originalTopic, limit.glob)
 }
 
-// AllowInternal lets messages go to those internal topics that are among the names. AllowInternal is
-// called before the first use.
+// AllowInternal lets messages go to the internal topics among the names. It is called before the first use.
 func (t *Topics) AllowInternal(names []string) {
 	t.internal = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !IsTopicName(name) || !isInternal(name) })
 }
 
-// isInternal reports whether a topic has the name of a topic in which Kafka, or a program
-// beside Kafka, keeps its own state.
+// isInternal reports whether Kafka, or a program beside Kafka, keeps its own state in a topic of this name.
 func isInternal(topic string) bool { return strings.HasPrefix(topic, "__") || topic == "_schemas" }
 
 // refusal says why nothing is sent to a topic; empty if something may be.

@@ -112,8 +112,7 @@ type VerifyGroups struct {
 	Expressions, Groups []string
 }
 
-// NewVerifyGroups maps globs of original topics to consumer groups. The error is the first problem
-// found.
+// NewVerifyGroups maps globs of original topics to consumer groups, or returns the first problem found.
 func NewVerifyGroups(groups map[string]string) (*VerifyGroups, error) {
 	for glob, group := range groups {
 		if group == "" {
@@ -160,8 +159,7 @@ type Watermarks struct {
 	Targets map[int32]time.Time
 	// Groups has every group that was fetched, with the reason of a refusal by Kafka, or empty.
 	Groups map[string]string
-	// Away are the groups that were not fetched because their coordinator is away. Their
-	// earlier offsets stay.
+	// Away are the groups whose coordinator is away. They were not fetched, and their earlier offsets stay.
 	Away []string
 	// Committed are the offsets of the groups.
 	Committed []Watermark

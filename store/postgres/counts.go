@@ -97,8 +97,7 @@ FROM dlq.dlq_topic_counts
 WHERE status = 'PENDING'
 GROUP BY dlq_topic`
 
-// Pending returns the number of PENDING messages in each of these dead-letter topics, and
-// the number in all topics.
+// Pending returns the number of PENDING messages in each of these dead-letter topics, and in all topics.
 func (s *Store) Pending(ctx context.Context, dlqTopics []string) (counts []int64, sum int64, err error) {
 	found, err := queryAll(ctx, s, "count pending messages", pgx.RowToStructByPos[dlq.TopicCount], pendingSQL, pgx.NamedArgs{})
 	ofTopic := map[string]int64{}

@@ -74,8 +74,7 @@ func (s *Store) editedCopy(ctx context.Context, id dlq.ID) (editedCopy dlq.ID, f
 	return queryOne(ctx, s, "find edited copy", pgx.RowTo[dlq.ID], copyOfSQL, pgx.NamedArgs{"id": uuid(id)})
 }
 
-// replace runs the transaction of Replace. replaced is false when the message may not be
-// replaced.
+// replace runs the transaction of Replace, and reports whether the message was replaced.
 func (s *Store) replace(ctx context.Context, asked *dlq.Operation, id dlq.ID, edited dlq.Arrival) (replaced bool, err error) {
 	args := pgx.NamedArgs{"id": uuid(id), "copy": uuid(edited.ID), "dead_letter_topics": s.topics.NoTargets()}
 	sql, changed := s.audited(asked, dlq.TargetMessage, replaceSQL, args)

@@ -95,8 +95,7 @@ func isDataError(err error) bool {
 	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "54")
 }
 
-// maxConflictTries is how often a statement runs that lost a deadlock. Two are nearly
-// always enough.
+// maxConflictTries is how often a statement runs that loses deadlocks. Two are nearly always enough.
 const maxConflictTries = 5
 
 // retryOnConflict runs a statement again after a conflict with another transaction: a

@@ -30,8 +30,7 @@ func (s *Store) Unpublished(ctx context.Context) ([]dlq.TopicCount, error) {
 	return s.unpublished(ctx, dlq.CountLimit)
 }
 
-// ExhaustedTopics returns the dead-letter topics with exhausted messages that are not
-// published yet.
+// ExhaustedTopics returns the dead-letter topics with messages that Unpublished counts.
 func (s *Store) ExhaustedTopics(ctx context.Context) ([]string, error) {
 	counts, err := s.unpublished(ctx, 1)
 	return column(counts, func(c *dlq.TopicCount) string { return c.DLQTopic }), err

@@ -197,8 +197,7 @@ func archived(sql string) string {
 	return strings.ReplaceAll(sql, "dlq.dlq_messages ", "dlq.dlq_messages_archive ")
 }
 
-// isSearch reports whether a scan of a topic may read many messages that the filter
-// excludes.
+// isSearch reports whether a scan of a topic may read many messages that the filter excludes.
 func isSearch(f *dlq.Filter) bool {
 	return len(f.IDs) == 0 && !f.IsLookup() && conditions(f) != ""
 }

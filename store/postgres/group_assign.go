@@ -79,8 +79,7 @@ func (s *Store) assignGroups(ctx context.Context, rows []*arrivalRow) error {
 	return err
 }
 
-// createGroups removes the spare groups, creates those that are wanted, and returns which of
-// these exist then.
+// createGroups removes the spare groups, creates the wanted ones, and returns which of these exist then.
 func (s *Store) createGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow, spare [][16]byte) (known map[dlq.ID]bool, err error) {
 	ids := slices.Collect(maps.Keys(wanted))
 	of := func(value func(*fingerprint.Fingerprint) string) []string {
@@ -133,8 +132,7 @@ LEFT JOIN dlq.dlq_group_fixes f ON f.group_id = g.id
 WHERE g.id = ANY (@groups::uuid[]) AND g.state = 'fixed'
 GROUP BY g.id, g.state_at`
 
-// reopenSQL opens fixed groups that have failed again, locked in the order of their
-// ids.
+// reopenSQL opens fixed groups that have failed again, locked in the order of their ids.
 const reopenSQL = `
 WITH regression AS (
 	SELECT g.id, r.message_id

@@ -32,8 +32,7 @@ WITH arrival AS (
 ) /* audit */
 SELECT topic FROM changed`
 
-// ChangeGroup changes the notes of operators about a group. The error is dlq.ErrNotFound
-// for an unknown id.
+// ChangeGroup changes the notes of operators about a group, or returns dlq.ErrNotFound.
 func (s *Store) ChangeGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, change dlq.GroupChange) error {
 	change = change.Storable()
 	args := pgx.NamedArgs{

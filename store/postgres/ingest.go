@@ -20,8 +20,7 @@ const ingestTimeout = time.Minute
 // that runs ends its COPY after ingestTimeout at the latest.
 const suspendedAfter = 2 * ingestTimeout
 
-// StoreArrivals stores dead letters as Ingest does, moves no positions, and returns how many
-// of the messages were new.
+// StoreArrivals is Ingest without positions. It returns how many dead letters were new.
 func (s *Store) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error) {
 	ids, err := s.Ingest(ctx, arrivals, nil)
 	return len(ids), err

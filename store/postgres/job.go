@@ -50,8 +50,7 @@ WHERE b.ended_at IS NULL /* condition */
 ORDER BY b.started_at DESC, b.id DESC
 LIMIT @limit`
 
-// jobs reads the jobs that meet a condition on b, the newest first. A nil limit
-// reads all of them.
+// jobs reads the jobs that meet a condition on b, the newest first: all of them with a nil limit.
 func (s *Store) jobs(ctx context.Context, operation, condition string, args pgx.NamedArgs) ([]dlq.Job, error) {
 	return queryAll(ctx, s, operation, scanJob, jobsWith(condition), args)
 }
@@ -92,8 +91,7 @@ func scanJob(row pgx.CollectableRow) (dlq.Job, error) {
 	return j, nil
 }
 
-// checkReadable returns dlq.ErrSpecUnreadable when the specification of the job could not be
-// decoded.
+// checkReadable returns dlq.ErrSpecUnreadable when the specification of the job could not be decoded.
 func checkReadable(j *dlq.Job) error {
 	if j.Spec.Kind == "" {
 		return fmt.Errorf("job %s: %w", j.ID, dlq.ErrSpecUnreadable)

@@ -8,8 +8,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// sendableSQL counts the messages that the lanes will claim, by the same conditions, and
-// takes no locks meanwhile. The expression is compared once for each original topic.
+// sendableSQL counts the messages that the lanes will claim, by the same conditions, without locks.
 const sendableSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at FROM dlq.dlq_jobs WHERE id = @id
@@ -35,8 +34,7 @@ FROM (
 GROUP BY original_topic
 HAVING original_topic !~ @dead_letter_topics`
 
-// changeableSQL counts the messages that a job will change, by the same conditions, and takes no
-// locks meanwhile.
+// changeableSQL counts the messages that a job will change, by the same conditions, without locks.
 const changeableSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at FROM dlq.dlq_jobs WHERE id = @id

@@ -158,8 +158,7 @@ func (s *Store) insertJob(ctx context.Context, args pgx.NamedArgs, created *dlq.
 	return busy, err
 }
 
-// conflictingJob returns the id of a running job that conflicts with a new job of the topic
-// in args, or zero.
+// conflictingJob returns the id of a running job that conflicts with a new job, or zero.
 func conflictingJob(ctx context.Context, on interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, args pgx.NamedArgs) (busy dlq.ID, err error) {
