@@ -107,8 +107,8 @@ USING published p
 WHERE o.dlq_topic = p.dlq_topic AND o.seq = p.seq AND o.message_id = p.message_id`
 
 // PublishExhausted passes the first exhausted messages of a topic after the given message to publish, deletes
-// from the outbox those for which publish returns true, and returns all that were passed. One worker publishes
-// at a time; the others get dlq.ErrBlocked.
+// the messages from the outbox for which publish returns true, and returns all that were passed. One worker
+// publishes at a time; all others get dlq.ErrBlocked.
 //
 // The lock and the deletion are in one transaction, which is open while publish runs. So when a worker dies,
 // another continues at once, and publishes again all that was not deleted.

@@ -16,8 +16,8 @@ import (
 // jobsSQL reads jobs with the sum of their lanes. A job without lanes counts in its row, like one more lane.
 // The rate includes each lane's current window of ten seconds, and the part of the previous window that is not
 // older than that. Epochs are subtracted, because infinite times, which were written by hand, cannot be. A
-// running job shows the reason of any of its queues, preferably of a closed target. No index has the order of
-// these few, so they are sorted.
+// running job shows the reason of any of its queues, preferably of a closed target. Closed queues are few, and
+// sorted, since no index has their order.
 const jobsSQL = `
 SELECT b.id, b.workflow_id, b.spec, b.rate_limit, b.state,
 	CASE WHEN b.state = 'RUNNING' AND l.waiting > 0 THEN COALESCE(

@@ -200,9 +200,9 @@ FROM ended
 CROSS JOIN asked
 RETURNING id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail`
 
-// EndJob ends a job, once. Its pages are requeued, and messages that were matched but neither sent nor changed
-// are counted as skipped. A job that ends before the count has matched the messages that are finished. The
-// result is the job, or dlq.ErrNotFound.
+// EndJob ends a job, once. Nothing more is claimed for it, its pages are requeued, and messages that were
+// matched but neither sent nor changed are counted as skipped. A job that ends before the count has matched the
+// messages that are finished. The result is the job, or dlq.ErrNotFound.
 func (s *Store) EndJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error) {
 	if !state.IsFinal() {
 		return dlq.Job{}, fmt.Errorf("store: end job %s: %s is not an end", id, state)

@@ -15,7 +15,7 @@ import (
 // on the other topic would read all of them for each page. The indexes leave out RETRYING messages, which are
 // few; dlq_retrying has their ids. Ids are selected first, so that skipped rows are not read in full, and one
 // more than the page holds. The OFFSET makes the server write each payload as text once. Payloads larger than
-// dlq.ListPayload are not sent, and those of records of more than @inlined bytes not even read.
+// dlq.ListPayload are not sent, and payloads of records of more than @inlined bytes not read.
 const listSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
 	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
