@@ -20,19 +20,21 @@ const ingestTimeout = time.Minute
 // that runs ends its COPY after ingestTimeout at the latest.
 const suspendedAfter = 2 * ingestTimeout
 
-// StoreArrivals is Ingest without positions. It returns how many dead letters were new.
+// StoreArrivals stores dead letters as Ingest does, moves no positions, and returns how many
+// of the messages were new.
 func (s *Store) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error) {
 	ids, err := s.Ingest(ctx, arrivals, nil)
 	return len(ids), err
 }
 
-// Ingest stores dead letters in the order of the slice and moves the positions of the partitions that they were
-// read from, all in a transaction. The result is the ids of the new messages. A known id is skipped, also when
-// its message has been archived. Messages that came back are counted for the bulk retry that sent them. The
-// error is dlq.ErrPositionMoved when a position is not the one that its advance starts from.
+// Ingest stores dead letters and moves the positions of the partitions that they were read
+// from, all in one transaction. The result is the ids of the new messages. An arrival with a
+// known id is skipped, also when its message has been archived. Seq follows the order of
+// arrivals. Messages that came back are counted for the bulk retry that sent them. Ingest
+// returns dlq.ErrPositionMoved when a position differs from Advance.From.
 //
-// When the server refuses the data of a row, each payload is tried alone, and refused payloads are left out.
-// The bytes of a record are never refused.
+// When the server refuses the data of a row, each payload is tried alone, and the refused
+// payloads are left out. The server never refuses the bytes of a record.
 func (s *Store) Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error) {
 	if len(arrivals) == 0 && len(advances) == 0 {
 		return nil, nil
@@ -87,8 +89,9 @@ func (s *Store) ingest(ctx context.Context, in *ingest) (stored []dlq.ID, err er
 	return stored, wrap("store arrivals", err)
 }
 
-// endSuspendedSQL ends the sessions of programs that were suspended while they copied rows. The server waits
-// for more rows in a transaction with locks, and none of its timeouts apply.
+// endSuspendedSQL ends the sessions of programs that were suspended while they copied rows.
+// The server waits for more rows from such a program, in a transaction that holds locks, and
+// none of the server's timeouts ends this wait.
 const endSuspendedSQL = `
 SELECT count(pg_terminate_backend(pid))
 FROM pg_stat_activity
@@ -105,9 +108,12 @@ func (s *Store) endSuspended(ctx context.Context, err error) {
 		pgx.NamedArgs{"seconds": s.suspendedAfter.Seconds()})
 }
 
-// ingest is a batch that is being stored. Its rows are copied, which takes half as long as an INSERT. COPY
-// cannot skip a row, so known ids are looked up before. When another transaction stores the same message
-// meanwhile, the primary key refuses the batch, which runs again. That is rare, since the positions are locked.
+// ingest is a batch that is being stored.
+//
+// Its rows are copied into the tables, which takes half as long as an INSERT of the same
+// rows. COPY cannot skip a row, so ids that are stored already are looked up first. When
+// another transaction stores the same message meanwhile, the primary key refuses the batch,
+// and the transaction runs again. Such conflicts are rare, since the positions are locked.
 type ingest struct {
 	rows     []*arrivalRow
 	advances []dlq.Advance
@@ -150,9 +156,11 @@ func newIngest(arrivals []dlq.Arrival, advances []dlq.Advance, outbox bool) *ing
 	return in
 }
 
-// store locks the positions first, so the second of two programs with the same records waits. Bodies are
-// inserted in the order of their ids, so that without positions they do not deadlock. The order of messages
-// becomes the order of seq. The jobs of messages that came back are locked last, in the order of their ids.
+// store locks the positions first. So of two programs with the same records, the second program
+// waits. Bodies are inserted in the order of their ids, so that two programs without positions
+// wait for each other too, and do not deadlock. Messages are inserted in the order of the batch,
+// which becomes the order of seq. The jobs of messages that came back are locked last, in the
+// order of the jobs' ids.
 func (in *ingest) store(ctx context.Context, tx pgx.Tx) ([]dlq.ID, error) {
 	if in.begin != nil {
 		if err := in.begin(ctx, tx); err != nil {
@@ -184,8 +192,8 @@ WITH advance AS (
 )
 SELECT count(*) FROM position`
 
-// knownSQL finds the ids that have a body, which stays when a message is archived, or a message. A row that
-// another program inserted has no body.
+// knownSQL finds the ids that have a body, a message, or both. The body of an archived message
+// stays where it is. A message that another program inserted has no body.
 const knownSQL = `
 SELECT known.*
 FROM (

@@ -8,7 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// sendableSQL counts the messages that the lanes will claim, by the same conditions, without locks.
+// sendableSQL counts the messages that the lanes will claim, by the same conditions, without locks. The expression is
+// compared once for each original topic.
 const sendableSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at FROM dlq.dlq_jobs WHERE id = @id
