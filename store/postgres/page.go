@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -245,28 +244,34 @@ func (t *step) send(ctx context.Context, queue func(*pgx.Batch)) error {
 	return t.conn.SendBatch(ctx, batch).Close()
 }
 
+// queueRows adds a statement to the batch. Each of its rows goes into targets, and then row is called.
+func queueRows(batch *pgx.Batch, sql string, args pgx.NamedArgs, targets []any, row func()) {
+	batch.Queue(sql, args).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, targets, func() error { row(); return nil })
+		return err
+	})
+}
+
 // ClaimedPage returns the messages that the lane has claimed and not finalized, in the
 // order of arrival: the first of them up to the given size in bytes, and at
 // least a message. A single larger message comes without its value and headers. The page is empty
 // when there are none.
 func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (claim dlq.LaneClaim, err error) {
 	t := &step{Store: s, lane: &lane, args: s.laneArgs(&lane)}
-	counts := map[dlq.ID]int{}
 	var owned []dlq.Candidate
+	var count int
+	counts := map[dlq.ID]int{}
 	err = s.batch(ctx, "read claimed page", func(batch *pgx.Batch) {
+		owned = nil
 		batch.Queue(lanePlanSQL)
-		queueQuery(batch, &owned, func(row pgx.CollectableRow) (m dlq.Candidate, err error) {
-			var count int
-			err = row.Scan((*[16]byte)(&m.ID), &m.Seq, &m.KeyHash, &m.OriginalTopic, &m.Size, &count)
-			counts[m.ID] = count
-			t.target(&m)
-			return m, err
-		}, ownedSQL, t.args)
+		t.queueCandidates(batch, ownedSQL, []any{&count}, func(m dlq.Candidate) {
+			owned, counts[m.ID] = append(owned, m), count
+		})
 	})
 	if err != nil || len(owned) == 0 {
 		return claim, err
 	}
-	slices.SortFunc(owned, func(a, b dlq.Candidate) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortFunc(owned, bySeq)
 	for i := range owned {
 		if i > 0 && claim.Bytes+owned[i].Size > bytes {
 			owned = owned[:i]
@@ -306,26 +311,19 @@ func envelopesOf(messages []dlq.Candidate) (page []dlq.PageEnvelope, byID map[dl
 
 // queueBlocked marks the messages of which an earlier message of the key has failed.
 func queueBlocked(batch *pgx.Batch, args pgx.NamedArgs, byID map[dlq.ID]*dlq.PageEnvelope) {
-	batch.Queue(failedKeysSQL, args).Query(func(rows pgx.Rows) error {
-		var id dlq.ID
-		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id)}, func() error { byID[id].Blocked = true; return nil })
-		return err
-	})
+	var id dlq.ID
+	queueRows(batch, failedKeysSQL, args, []any{(*[16]byte)(&id)}, func() { byID[id].Blocked = true })
 }
 
 // queueRecords reads the records of messages, and removes from byID the messages that it finds.
 func queueRecords(batch *pgx.Batch, args pgx.NamedArgs, byID map[dlq.ID]*dlq.PageEnvelope) {
-	batch.Queue(recordsSQL, args).Query(func(rows pgx.Rows) error {
-		var id dlq.ID
-		var r dlq.Record
-		var headers []byte
-		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &r.Key, &r.Value, &headers, instant{&r.Timestamp}}, func() error {
-			e := byID[id]
-			e.Record = r
-			e.Record.Headers, e.Unreadable = readHeaders(id, headers)
-			delete(byID, id)
-			return nil
-		})
-		return err
+	var id dlq.ID
+	var r dlq.Record
+	var headers []byte
+	queueRows(batch, recordsSQL, args, []any{(*[16]byte)(&id), &r.Key, &r.Value, &headers, instant{&r.Timestamp}}, func() {
+		e := byID[id]
+		e.Record = r
+		e.Record.Headers, e.Unreadable = readHeaders(id, headers)
+		delete(byID, id)
 	})
 }

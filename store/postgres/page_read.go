@@ -23,18 +23,13 @@ func (t *step) begin(ctx context.Context) error {
 		batch.Queue(lanePlanSQL)
 		t.queueEnds(batch)
 		if t.claims || slices.ContainsFunc(t.outcomes, func(o dlq.PageOutcome) bool { return o.Result.IsUncounted() }) {
-			batch.Queue(lockLimitsSQL, t.args).Query(func(rows pgx.Rows) error { return scanFirst(rows, &t.isLocked) })
+			queueRows(batch, lockLimitsSQL, t.args, nil, func() { t.isLocked = true })
 		}
-		batch.Queue(lockLaneSQL, t.args).Query(func(rows pgx.Rows) error {
-			r := &t.row
-			return scanFirst(rows, &isOpen, &r.pages, &r.cursor, &r.waiting, &r.counts.Retried, &r.counts.Failed, &r.counts.Dead, &r.counts.Skipped,
-				&t.page, instant{&r.window.StartedAt}, &r.window.Count, &r.window.Previous)
-		})
-		batch.Queue(jobOfLaneSQL, t.args).Query(func(rows pgx.Rows) error {
-			j := &t.job
-			return scanFirst(rows, new(bool), &j.isRunning, &j.limits.Rate, instant{&j.limits.NextAt}, &j.limits.Step, instant{&j.now},
-				&j.hasQueues, &j.hasOthers)
-		})
+		r, j := &t.row, &t.job
+		queueRows(batch, lockLaneSQL, t.args, []any{&r.pages, &r.cursor, &r.waiting, &r.counts.Retried, &r.counts.Failed, &r.counts.Dead, &r.counts.Skipped,
+			&t.page, instant{&r.window.StartedAt}, &r.window.Count, &r.window.Previous}, func() { isOpen = true })
+		queueRows(batch, jobOfLaneSQL, t.args, []any{&j.isRunning, &j.limits.Rate, instant{&j.limits.NextAt}, &j.limits.Step, instant{&j.now},
+			&j.hasQueues, &j.hasOthers}, func() {})
 		if t.claims && !t.isBounded() {
 			t.queueScan(batch)
 		}
@@ -57,37 +52,16 @@ func (t *step) begin(ctx context.Context) error {
 // queueQueues reads the closed targets, and the queue of the lane that is due first.
 func (t *step) queueQueues(batch *pgx.Batch) {
 	t.queue, t.result.claim.Closed = nil, nil
-	batch.Queue(closedTargetsSQL, t.args).Query(func(rows pgx.Rows) error {
-		var closed dlq.Target
-		_, err := pgx.ForEachRow(rows, []any{&closed.Topic, &closed.Partition}, func() error {
-			t.result.claim.Closed = append(t.result.claim.Closed, closed)
-			return nil
-		})
-		return err
+	var closed dlq.Target
+	queueRows(batch, closedTargetsSQL, t.args, []any{&closed.Topic, &closed.Partition}, func() {
+		t.result.claim.Closed = append(t.result.claim.Closed, closed)
 	})
-	batch.Queue(nextQueueSQL, t.args).Query(func(rows pgx.Rows) error {
-		var q laneQueue
-		found := false
-		err := scanFirst(rows, &found, &q.id, &q.Target.Topic, &q.Target.Partition, &q.Key, &q.isClosed, &q.tries, instant{&q.due},
-			&q.reason, (*string)(&q.category))
-		if found {
-			q.tries = max(q.tries, 0)
-			t.queue = &q
-		}
-		return err
+	var q laneQueue
+	queueRows(batch, nextQueueSQL, t.args, []any{&q.id, &q.Target.Topic, &q.Target.Partition, &q.Key, &q.isClosed, &q.tries, instant{&q.due},
+		&q.reason, (*string)(&q.category)}, func() {
+		q.tries = max(q.tries, 0)
+		t.queue = &q
 	})
-}
-
-// scanFirst scans the first row, if there is one.
-func scanFirst(rows pgx.Rows, found *bool, targets ...any) error {
-	defer rows.Close()
-	if *found = rows.Next(); *found {
-		if err := rows.Scan(targets...); err != nil {
-			return err
-		}
-	}
-	rows.Close()
-	return rows.Err()
 }
 
 // queueEnds ends the claims of the page in hand.
@@ -96,20 +70,17 @@ func (t *step) queueEnds(batch *pgx.Batch) {
 	if len(t.outcomes) == 0 {
 		return
 	}
+	var m dlq.EndedClaim
+	var isUnnamed bool
 	all := make([]dlq.EndedClaim, 0, len(t.outcomes))
-	batch.Queue(endPageSQL, endArgs(t.lane.Owner, t.outcomes)).Query(func(rows pgx.Rows) error {
-		var m dlq.EndedClaim
-		var isUnnamed bool
-		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&m.ID), &m.Seq, &m.KeyHash, &m.OriginalTopic, (*string)(&m.Status), &isUnnamed}, func() error {
-			t.target(&m.Candidate)
-			all = append(all, m)
-			t.ended[m.ID] = &all[len(all)-1]
-			if isUnnamed {
-				t.unnamed = append(t.unnamed, m.ID)
-			}
-			return nil
-		})
-		return err
+	columns := []any{(*[16]byte)(&m.ID), &m.Seq, &m.KeyHash, &m.OriginalTopic, (*string)(&m.Status), &isUnnamed}
+	queueRows(batch, endPageSQL, endArgs(t.lane.Owner, t.outcomes), columns, func() {
+		t.target(&m.Candidate)
+		all = append(all, m)
+		t.ended[m.ID] = &all[len(all)-1]
+		if isUnnamed {
+			t.unnamed = append(t.unnamed, m.ID)
+		}
 	})
 }
 
@@ -183,33 +154,33 @@ func (t *step) queueScan(batch *pgx.Batch) {
 	if !t.scans || f.Key != nil && !t.lane.Has(dlq.KeyHash(f.Key, dlq.ID{})) {
 		return // another lane has the key
 	}
+	var place pgtype.TID
+	var isUnlocked bool
 	t.places = make(map[dlq.ID]pgtype.TID, dlq.PageSize+1)
-	list := func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (m dlq.Candidate, err error) {
-			var place pgtype.TID
-			var isUnlocked bool
-			m, err = t.scanCandidate(row, &place, &isUnlocked)
-			t.places[m.ID], t.mustLock = place, t.mustLock || !isUnlocked
-			return m, err
-		})
-		t.listing.Candidates = append(t.listing.Candidates, found...)
-		return err
+	list := func(m dlq.Candidate) {
+		t.places[m.ID], t.mustLock = place, t.mustLock || !isUnlocked
+		t.listing.Candidates = append(t.listing.Candidates, m)
 	}
-	batch.Queue(filtered(listNextSQL, f), t.args).Query(list)
+	t.queueCandidates(batch, filtered(listNextSQL, f), []any{&place, &isUnlocked}, list)
 	if !t.topics.IsDeadLetter(f.Topic) {
-		batch.Queue(filtered(listNextOfOriginalSQL, f), t.args).Query(list)
+		t.queueCandidates(batch, filtered(listNextOfOriginalSQL, f), []any{&place, &isUnlocked}, list)
 	}
 }
 
-func (t *step) scanCandidate(row pgx.CollectableRow, more ...any) (m dlq.Candidate, err error) {
+// queueCandidates adds a statement that lists messages. Its further columns go into more, and then add is called.
+func (t *step) queueCandidates(batch *pgx.Batch, sql string, more []any, add func(dlq.Candidate)) {
+	var id dlq.ID
+	var seq int64
 	var keyHash, size *int32
 	var topic *string
-	err = row.Scan(append([]any{(*[16]byte)(&m.ID), &m.Seq, &keyHash, &topic, &size}, more...)...)
-	if err == nil && keyHash != nil { // not deleted
-		m.KeyHash, m.OriginalTopic, m.Size = *keyHash, *topic, int64(*size)
-		t.target(&m)
-	}
-	return m, err
+	queueRows(batch, sql, t.args, append([]any{(*[16]byte)(&id), &seq, &keyHash, &topic, &size}, more...), func() {
+		m := dlq.Candidate{ID: id, Seq: seq}
+		if keyHash != nil { // not deleted
+			m.KeyHash, m.OriginalTopic, m.Size = *keyHash, *topic, int64(*size)
+			t.target(&m)
+		}
+		add(m)
+	})
 }
 
 // readQueues reads the queues as the outcomes leave them. An outcome opens only a target that is closed.
@@ -250,14 +221,15 @@ func (t *step) choose(ctx context.Context) error {
 	isScan := isAllowed && !fromQueue && t.scans
 	end := t.lane.UpperBound
 	t.listing.Ordered, t.listing.Quota = t.lane.Spec.Order != dlq.OrderNone, quota
+	if !isScan {
+		t.listing.Candidates = nil
+	}
 	var err error
 	switch {
 	case fromQueue:
 		err = t.listQueue(ctx)
 	case isScan:
 		end, err = t.listScan(ctx)
-	default:
-		t.listing.Candidates = nil
 	}
 	if err == nil {
 		err = t.look(ctx)
@@ -307,14 +279,9 @@ func (t *step) scanEnd(ctx context.Context) (int64, error) {
 	t.args["cursor"] = t.row.cursor
 	err := t.send(ctx, func(batch *pgx.Batch) {
 		for _, sql := range []string{scanEndSQL, scanEndOfOriginalSQL} {
-			batch.Queue(sql, t.args).Query(func(rows pgx.Rows) error {
-				var seq int64
-				isFound := false
-				err := scanFirst(rows, &isFound, &seq)
-				if isFound {
-					end = min(end, max(seq-1, t.row.cursor+1)) // thousands may share a seq
-				}
-				return err
+			var seq int64
+			queueRows(batch, sql, t.args, []any{&seq}, func() {
+				end = min(end, max(seq-1, t.row.cursor+1)) // thousands may share a seq
 			})
 		}
 	})
@@ -325,20 +292,19 @@ func (t *step) scanEnd(ctx context.Context) (int64, error) {
 func (t *step) listQueue(ctx context.Context) error {
 	q, l, queueOf := t.queue, &t.listing, map[dlq.ID]int64{}
 	maps.Copy(t.args, pgx.NamedArgs{"queue": q.id, "now": timestamptz(t.job.now), "is_shared": q.Key != dlq.NoKey && q.tries == 0})
+	var queue int64
 	mayTry := !q.isClosed
 	err := t.send(ctx, func(batch *pgx.Batch) {
 		if q.isClosed {
-			batch.Queue(tryQueueSQL, t.args).Query(func(rows pgx.Rows) error { return scanFirst(rows, &mayTry, nil) })
+			queueRows(batch, tryQueueSQL, t.args, nil, func() { mayTry = true })
 		}
-		queueQuery(batch, &l.Candidates, func(row pgx.CollectableRow) (dlq.Candidate, error) {
-			var queue int64
-			m, err := t.scanCandidate(row, &queue)
+		t.queueCandidates(batch, listQueueSQL, []any{&queue}, func(m dlq.Candidate) {
 			queueOf[m.ID] = queue
 			if m.WaitsIn = q.QueueID; queue != q.id {
 				m.WaitsIn = dlq.KeyQueue(m.Target, m.Key)
 			}
-			return m, err
-		}, listQueueSQL, t.args)
+			l.Candidates = append(l.Candidates, m)
+		})
 	})
 	if !mayTry {
 		l.Candidates = nil // another lane tries the target
@@ -371,34 +337,30 @@ func (t *step) look(ctx context.Context) error {
 	t.mustLock = true
 	l := &t.listing
 	args := t.with(candidateArgs(l.Candidates))
-	var held []dlq.ID
+	var id dlq.ID
+	var place pgtype.TID
+	isHeld := map[dlq.ID]bool{}
 	t.places = make(map[dlq.ID]pgtype.TID, len(l.Candidates))
 	err := t.send(ctx, func(batch *pgx.Batch) {
 		t.queueSettled(batch)
 		if len(l.Candidates) == 0 {
 			return
 		}
-		batch.Queue(lockListedSQL, args).Query(func(rows pgx.Rows) error {
-			var id dlq.ID
-			var place pgtype.TID
-			_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &place}, func() error { t.places[id] = place; return nil })
-			return err
-		})
+		queueRows(batch, lockListedSQL, args, []any{(*[16]byte)(&id), &place}, func() { t.places[id] = place })
 		if t.queueOf != nil {
-			queueQuery(batch, &held, scanID, heldSQL, args)
+			queueRows(batch, heldSQL, args, []any{(*[16]byte)(&id)}, func() { isHeld[id] = true })
 		}
 		if !l.Ordered {
 			return
 		}
 		if t.row.waiting > 0 {
-			batch.Queue(earlierWaitingSQL, args).Query(t.scanWaiting)
+			t.queueEarlier(batch, args)
 		}
-		batch.Queue(retriedSinglySQL, args).Query(t.scanRetried)
+		t.queueRetried(batch, retriedSinglySQL, args)
 		if t.job.hasOthers {
-			batch.Queue(retriedByJobsSQL, args).Query(t.scanRetried)
+			t.queueRetried(batch, retriedByJobsSQL, args)
 		}
 	})
-	isHeld := setOf(held)
 	for i := range l.Candidates {
 		m := &l.Candidates[i]
 		_, isLocked := t.places[m.ID]
@@ -406,14 +368,6 @@ func (t *step) look(ctx context.Context) error {
 		m.IsGone = t.queueOf != nil && m.IsHeld && !isHeld[m.ID]
 	}
 	return err
-}
-
-func setOf(ids []dlq.ID) map[dlq.ID]bool {
-	set := make(map[dlq.ID]bool, len(ids))
-	for _, id := range ids {
-		set[id] = true
-	}
-	return set
 }
 
 // candidateArgs are the ids, keys and targets of messages.
@@ -427,26 +381,23 @@ func candidateArgs(of []dlq.Candidate) pgx.NamedArgs {
 	}
 }
 
-func (t *step) scanWaiting(rows pgx.Rows) error {
+// queueEarlier reads messages that wait in other queues of the lane.
+func (t *step) queueEarlier(batch *pgx.Batch, args pgx.NamedArgs) {
 	var e dlq.Earlier
 	var q dlq.QueueID
-	_, err := pgx.ForEachRow(rows, []any{&e.Key, &e.Seq, &q.Target.Topic, &q.Target.Partition, &q.Key}, func() error {
+	queueRows(batch, earlierWaitingSQL, args, []any{&e.Key, &e.Seq, &q.Target.Topic, &q.Target.Partition, &q.Key}, func() {
 		queue := q
 		t.listing.Earlier = append(t.listing.Earlier, dlq.Earlier{Key: e.Key, Seq: e.Seq, Queue: &queue})
-		return nil
 	})
-	return err
 }
 
-// scanRetried reads messages that other owners retry. The target of a single retry is unknown, and taken for the
+// queueRetried reads messages that other owners retry. The target of a single retry is unknown, and taken for the
 // target that this job would send the message to.
-func (t *step) scanRetried(rows pgx.Rows) error {
+func (t *step) queueRetried(batch *pgx.Batch, sql string, args pgx.NamedArgs) {
 	var keyHash int32
 	var topic, requested string
 	var seq int64
-	_, err := pgx.ForEachRow(rows, []any{&keyHash, &topic, &seq, &requested}, func() error {
+	queueRows(batch, sql, args, []any{&keyHash, &topic, &seq, &requested}, func() {
 		t.listing.Earlier = append(t.listing.Earlier, dlq.Earlier{Key: dlq.TargetKey(keyHash, t.targetOf(topic, requested)), Seq: seq})
-		return nil
 	})
-	return err
 }

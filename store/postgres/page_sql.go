@@ -137,7 +137,7 @@ ORDER BY m.seq
 OFFSET 10000 LIMIT 1`
 
 	// tryQueueSQL lets one lane at a time try a closed target.
-	tryQueueSQL = `SELECT true FROM dlq.dlq_job_queues WHERE id = @queue AND due_at <= clock_timestamp() FOR NO KEY UPDATE SKIP LOCKED`
+	tryQueueSQL = `SELECT FROM dlq.dlq_job_queues WHERE id = @queue AND due_at <= clock_timestamp() FOR NO KEY UPDATE SKIP LOCKED`
 
 	// listQueueSQL lists the first messages of a queue, and then of the other queues of keys that are due and were not
 	// tried. The joins keep the order of the queues, and of the messages of each. A deleted message has only its place.

@@ -35,13 +35,10 @@ func (t *step) keepOwned(ctx context.Context) error {
 	if len(t.page) == 0 {
 		return nil
 	}
+	var id [16]byte
 	owned := map[[16]byte]bool{}
 	err := t.send(ctx, func(batch *pgx.Batch) {
-		batch.Queue(ownedSQL, t.args).Query(func(rows pgx.Rows) error {
-			var id [16]byte
-			_, err := pgx.ForEachRow(rows, []any{&id, nil, nil, nil, nil, nil}, func() error { owned[id] = true; return nil })
-			return err
-		})
+		queueRows(batch, ownedSQL, t.args, []any{&id, nil, nil, nil, nil, nil}, func() { owned[id] = true })
 	})
 	t.page = slices.DeleteFunc(t.page, func(id [16]byte) bool { return !owned[id] })
 	return err
@@ -97,20 +94,16 @@ func (t *step) queueClaims(batch *pgx.Batch) {
 		batch.Queue(shortWaitSQL)
 	}
 	args["places"] = column(t.plan.Claim, func(m *dlq.Candidate) pgtype.TID { return t.places[m.ID] })
-	batch.Queue(claimListedSQL, args).Query(func(rows pgx.Rows) error {
-		var id dlq.ID
-		var count int
-		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &count}, func() error {
-			if e := byID[id]; e != nil { // another message may have taken the place of a listed one
-				e.RetryCount = count
-				t.claimed++
-			}
-			return nil
-		})
-		return err
+	var id dlq.ID
+	var count int
+	queueRows(batch, claimListedSQL, args, []any{(*[16]byte)(&id), &count}, func() {
+		if e := byID[id]; e != nil { // another message may have taken the place of a listed one
+			e.RetryCount = count
+			t.claimed++
+		}
 	})
 	if t.listing.Ordered && !t.mustLock {
-		batch.Queue(retriedSinglySQL, args).Query(t.scanRetried)
+		t.queueRetried(batch, retriedSinglySQL, args)
 	}
 	if t.row.counts.Failed+t.row.counts.Dead > 0 {
 		queueBlocked(batch, args, byID)

@@ -178,8 +178,3 @@ func nilIf[T any](value T, none bool) *T {
 	}
 	return &value
 }
-
-func scanID(row pgx.CollectableRow) (id dlq.ID, err error) {
-	err = row.Scan((*[16]byte)(&id))
-	return id, err
-}
