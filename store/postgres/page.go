@@ -141,13 +141,10 @@ type jobOfLane struct {
 }
 
 type laneQueue struct {
-	id int64
-	dlq.QueueID
+	dlq.LaneQueue
+	id       int64
+	key      int32
 	isClosed bool
-	tries    int
-	due      time.Time
-	reason   string
-	category dlq.Category
 }
 
 // errOvertaken says that a claim without locks met another transaction. The step is undone, and locks first.

@@ -57,9 +57,10 @@ func (t *step) queueQueues(batch *pgx.Batch) {
 		t.result.claim.Closed = append(t.result.claim.Closed, closed)
 	})
 	var q laneQueue
-	queueRows(batch, nextQueueSQL, t.args, []any{&q.id, &q.Target.Topic, &q.Target.Partition, &q.Key, &q.isClosed, &q.tries, instant{&q.due},
-		&q.reason, (*string)(&q.category)}, func() {
-		q.tries = max(q.tries, 0)
+	var due time.Time
+	queueRows(batch, nextQueueSQL, t.args, []any{&q.id, &q.Target.Topic, &q.Target.Partition, &q.key, &q.isClosed, &q.Tries, instant{&due},
+		&q.Reason, (*string)(&q.Category)}, func() {
+		q.OfKey, q.Tries, q.Due = q.key != dlq.NoKey, max(q.Tries, 0), max(due.Sub(t.job.now), 0)
 		t.queue = &q
 	})
 }
@@ -216,7 +217,7 @@ func (t *step) choose(ctx context.Context) error {
 		c.Unfinished = len(t.page) > 0
 		isAllowed = !c.Unfinished
 	}
-	isDue := t.queue != nil && !t.queue.due.After(t.job.now)
+	isDue := t.queue != nil && t.queue.Due == 0
 	fromQueue := isAllowed && isDue && (!t.scans || !t.lane.ScanFirst)
 	isScan := isAllowed && !fromQueue && t.scans
 	end := t.lane.UpperBound
@@ -246,7 +247,7 @@ func (t *step) choose(ctx context.Context) error {
 		c.Wait = queueRetryDelay
 	}
 	if isAllowed && !fromQueue && len(t.plan.Claim) == 0 && t.queue != nil {
-		c.Next = t.queue.lane(t.job.now)
+		c.Next = &t.queue.LaneQueue
 	}
 	return nil
 }
@@ -291,7 +292,7 @@ func (t *step) scanEnd(ctx context.Context) (int64, error) {
 // listQueue lists the messages of the queue that is due. The queues of keys that were not tried share a page.
 func (t *step) listQueue(ctx context.Context) error {
 	q, l, queueOf := t.queue, &t.listing, map[dlq.ID]int64{}
-	maps.Copy(t.args, pgx.NamedArgs{"queue": q.id, "now": timestamptz(t.job.now), "is_shared": q.Key != dlq.NoKey && q.tries == 0})
+	maps.Copy(t.args, pgx.NamedArgs{"queue": q.id, "now": timestamptz(t.job.now), "is_shared": q.OfKey && q.Tries == 0})
 	var queue int64
 	mayTry := !q.isClosed
 	err := t.send(ctx, func(batch *pgx.Batch) {
@@ -300,7 +301,7 @@ func (t *step) listQueue(ctx context.Context) error {
 		}
 		t.queueCandidates(batch, listQueueSQL, []any{&queue}, func(m dlq.Candidate) {
 			queueOf[m.ID] = queue
-			if m.WaitsIn = q.QueueID; queue != q.id {
+			if m.WaitsIn = (dlq.QueueID{Target: q.Target, Key: q.key}); queue != q.id {
 				m.WaitsIn = dlq.KeyQueue(m.Target, m.Key)
 			}
 			l.Candidates = append(l.Candidates, m)
@@ -313,13 +314,9 @@ func (t *step) listQueue(ctx context.Context) error {
 	slices.SortFunc(l.Candidates, bySeq)
 	t.queueOf = queueOf
 	t.args["from_queue"], t.args["queues"] = true, append(slices.Compact(slices.Sorted(maps.Values(queueOf))), q.id)
-	l.Closed, l.Tries = q.isClosed, q.tries
-	t.result.claim.Queue = q.lane(t.job.now)
+	l.Closed, l.Tries = q.isClosed, q.Tries
+	t.result.claim.Queue = &q.LaneQueue
 	return err
-}
-
-func (q *laneQueue) lane(now time.Time) *dlq.LaneQueue {
-	return &dlq.LaneQueue{Target: q.Target, OfKey: q.Key != dlq.NoKey, Tries: q.tries, Due: max(q.due.Sub(now), 0), Reason: q.reason, Category: q.category}
 }
 
 // mayClaimUnlocked reports whether the candidates can be claimed without locking them, and looking around, before: they

@@ -189,10 +189,10 @@ func (t *step) queuePlan(batch *pgx.Batch) {
 	if len(p.Stay) > 0 {
 		batch.Queue(postponeQueuesSQL, pgx.NamedArgs{"queues": t.queuesOf(p.Stay), "wait": 1.0})
 	}
-	if t.queue.Key == dlq.NoKey {
+	if !t.queue.OfKey {
 		return
 	}
-	if t.queue.tries > 0 && len(p.Claim) > 0 {
+	if t.queue.Tries > 0 && len(p.Claim) > 0 {
 		batch.Queue(untriedQueueSQL, t.args)
 	}
 	batch.Queue(deleteEmptyQueuesSQL, t.args)
