@@ -86,7 +86,7 @@ func (s *Store) releasePages(ctx context.Context, id dlq.ID) error {
 			return err
 		}
 		for _, number := range lanes {
-			lane, err := s.fenceLane(ctx, id, number)
+			lane, err := s.openLane(ctx, id, number, nil, nil)
 			if err == nil || errors.Is(err, dlq.ErrSpecUnreadable) {
 				err = s.ReleasePage(ctx, lane)
 			}

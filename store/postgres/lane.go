@@ -34,18 +34,14 @@ func (s *Store) OpenLane(ctx context.Context, bulk dlq.ID, number int, attempt d
 	return s.openLane(ctx, bulk, number, &attempt.Scheduled, &attempt.Number)
 }
 
-// fenceLane fences every attempt at a lane.
-func (s *Store) fenceLane(ctx context.Context, bulk dlq.ID, number int) (dlq.Lane, error) {
-	return s.openLane(ctx, bulk, number, nil, nil)
-}
-
+// openLane without an attempt fences every attempt.
 func (s *Store) openLane(ctx context.Context, bulk dlq.ID, number int, scheduled *time.Time, attempt *int) (dlq.Lane, error) {
 	args := pgx.NamedArgs{"job": uuid(bulk), "lane": number, "scheduled_at": scheduled, "attempt": attempt}
 	var specErr error
 	lane, found, err := queryOne(ctx, s, "open lane", func(row pgx.CollectableRow) (lane dlq.Lane, err error) {
 		var spec []byte
-		defer func() { lane.Spec, specErr = decodeSpec(spec) }()
 		err = row.Scan(&lane.Owner.WorkflowID, &spec, &lane.UpperBound, &lane.MultiTarget, (*string)(&lane.State), &lane.Total, &lane.Epoch)
+		lane.Spec, specErr = decodeSpec(spec)
 		return lane, err
 	}, openLaneSQL, args)
 	if err == nil && !found {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -68,42 +69,30 @@ WITH late AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM late), counted.n FROM counted`
 
-// late is how many acknowledgements keepLateSQL has recorded, and how many of them count for
-// the lane.
-type late struct {
-	Kept    int
-	Counted int64
-}
-
 // keepLate records the deliveries among the outcomes of claims that are gone: an operator, the
 // sweeper or a newer attempt at the lane has taken the messages away. The target has them all the
-// same, so they are RESOLVED. A lane of no job stands for a single retry.
-func (s *Store) keepLate(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome) (late, error) {
-	var delivered []dlq.PageOutcome
-	for i := range outcomes {
-		if outcomes[i].Result == dlq.ResultDelivered {
-			delivered = append(delivered, outcomes[i])
-		}
-	}
+// same, so they are RESOLVED. keepLate returns how many it has recorded, and how many of them count for the
+// lane. A lane of no job stands for a single retry.
+func (s *Store) keepLate(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome) (kept int, counted int64, err error) {
+	delivered := slices.DeleteFunc(slices.Clone(outcomes), func(o dlq.PageOutcome) bool { return o.Result != dlq.ResultDelivered })
 	if len(delivered) == 0 {
-		return late{}, nil
+		return 0, 0, nil
 	}
 	args := lateArgs(lane, inOrder(delivered))
-	err := s.batch(ctx, "note targets", func(batch *pgx.Batch) { batch.Queue(noteTargetsSQL, args) }) // committed before any lock is waited for
+	err = s.batch(ctx, "note targets", func(batch *pgx.Batch) { batch.Queue(noteTargetsSQL, args) }) // committed before any lock is waited for
 	if err != nil {
-		return late{}, err
+		return 0, 0, err
 	}
-	var kept []late
 	err = s.batch(ctx, "keep late acknowledgements", func(batch *pgx.Batch) {
 		batch.Queue(batchPlanSQL)
 		batch.Queue(lockLateSQL, args)
 		batch.Queue(lockJobSQL, args) // an end of the job counts the delivery, or is seen here
-		queueQuery(batch, &kept, pgx.RowToStructByPos[late], keepLateSQL, args)
+		queueRows(batch, keepLateSQL, args, []any{&kept, &counted}, func() {})
 	})
 	if err != nil {
-		return late{}, err
+		return 0, 0, err
 	}
-	return kept[0], nil
+	return kept, counted, nil
 }
 
 // lateArgs are the parameters of keepLateSQL and lockJobSQL.

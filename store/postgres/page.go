@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -66,19 +67,15 @@ func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.
 // endPage is a step that also records the deliveries of claims that are gone.
 func (s *Store) endPage(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome, claims, scans bool) (stepResult, error) {
 	r, err := s.step(ctx, lane, outcomes, claims, scans)
-	if isFenced := errors.Is(err, dlq.ErrFenced); isFenced || err == nil && r.page.Ended < len(outcomes) {
-		kept, lateErr := s.keepLate(ctx, lane, outcomes)
-		switch {
-		case lateErr != nil && isFenced:
-			return stepResult{}, lateErr
-		case lateErr != nil:
-			err = lateErr
-		case !isFenced:
-			r.page.Ended += kept.Kept
-			r.page.Counts.Retried += kept.Counted
-		}
+	if err != nil && !errors.Is(err, dlq.ErrFenced) || r.page.Ended == len(outcomes) {
+		return r, err
 	}
-	return r, err
+	kept, counted, lateErr := s.keepLate(ctx, lane, outcomes)
+	if err == nil && lateErr == nil {
+		r.page.Ended += kept
+		r.page.Counts.Retried += counted
+	}
+	return r, cmp.Or(lateErr, err)
 }
 
 // step is a transaction of a lane: it ends the page in hand, and claims the next page. The lane's row and the

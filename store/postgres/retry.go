@@ -212,12 +212,12 @@ func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m
 	if err == nil && len(finalized) > 0 {
 		return found[0], true, nil
 	}
-	var kept late
+	kept := 0
 	if err == nil {
-		kept, err = s.keepLate(ctx, &dlq.Lane{Owner: owner}, []dlq.PageOutcome{{Outcome: o}})
+		kept, _, err = s.keepLate(ctx, &dlq.Lane{Owner: owner}, []dlq.PageOutcome{{Outcome: o}})
 	}
 	if err == nil {
 		m, err = s.Message(ctx, o.ID)
 	}
-	return m, kept.Kept > 0, err
+	return m, kept > 0, err
 }
