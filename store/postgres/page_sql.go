@@ -90,25 +90,22 @@ const (
 	// reads no rows of other lanes. Every change of a status sets updated_at, so messages that changed after the
 	// job's snapshot are left out. A row without xmax was never locked. An expression takes as long as all other conditions,
 	// so the usual original topic is compared first.
-	listNextSQL = `
-SELECT m.id, m.seq, m.key_hash, m.original_topic,` + messageSize + `, m.ctid, m.xmax = '0'::xid
-FROM dlq.dlq_messages m /* source */
-WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])` + nextOfLane + `
-	AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic
+	listNextSQL = nextOfLane + `
+	AND m.dlq_topic = @topic AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic
 	AND (m.original_topic = @usual_topic OR m.original_topic !~ @dead_letter_topics)
 ORDER BY m.seq
 LIMIT 101`
 
 	// listNextOfOriginalSQL does the same for the original topic @topic.
-	listNextOfOriginalSQL = `
-SELECT m.id, m.seq, m.key_hash, m.original_topic,` + messageSize + `, m.ctid, m.xmax = '0'::xid
-FROM dlq.dlq_messages m /* source */
-WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])` + nextOfLane + `
-	AND @topic <> '' AND @topic !~ @dead_letter_topics
+	listNextOfOriginalSQL = nextOfLane + `
+	AND m.original_topic = @topic AND m.dlq_topic <> @topic AND @topic <> '' AND @topic !~ @dead_letter_topics
 ORDER BY m.seq
 LIMIT 101`
 
 	nextOfLane = `
+SELECT m.id, m.seq, m.key_hash, m.original_topic,` + messageSize + `, m.ctid, m.xmax = '0'::xid
+FROM dlq.dlq_messages m /* source */
+WHERE m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 	AND m.seq > (SELECT cursor FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane ORDER BY pages DESC LIMIT 1)
 	AND m.seq <= @end AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
 	AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM dlq.dlq_jobs WHERE id = @job)
@@ -120,18 +117,13 @@ LIMIT 101`
 		ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), octet_length(m.payload::text), 0) END`
 
 	// scanEndSQL bounds how many messages a search reads: the lane stops before this message.
-	scanEndSQL = `
-SELECT m.seq
-FROM dlq.dlq_messages m
-WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND m.seq > @cursor AND m.seq <= @upper_bound
-	AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
-ORDER BY m.seq
-OFFSET 10000 LIMIT 1`
+	scanEndSQL = `SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic` + scanEnd
 
-	scanEndOfOriginalSQL = `
-SELECT m.seq
-FROM dlq.dlq_messages m
-WHERE m.original_topic = @topic AND m.status = 'PENDING' AND m.seq > @cursor AND m.seq <= @upper_bound
+	// scanEndOfOriginalSQL does the same for the original topic @topic.
+	scanEndOfOriginalSQL = `SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic` + scanEnd
+
+	scanEnd = `
+	AND m.status = 'PENDING' AND m.seq > @cursor AND m.seq <= @upper_bound
 	AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
 ORDER BY m.seq
 OFFSET 10000 LIMIT 1`
