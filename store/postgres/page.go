@@ -176,9 +176,6 @@ func (s *Store) step(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOut
 		mustLock = true
 		err = retryOnConflict(try)
 	}
-	if errors.Is(err, dlq.ErrFenced) {
-		return stepResult{}, err
-	}
 	return t.result, wrap("send page", err)
 }
 

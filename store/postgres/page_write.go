@@ -55,12 +55,7 @@ func (t *step) write(ctx context.Context) error {
 			t.queueClaims(batch)
 		}
 		t.queuePlan(batch)
-		if t.row != t.known || !slices.Equal(t.page, t.knownPage) {
-			if t.claims {
-				t.row.pages++
-			}
-			batch.Queue(saveLaneSQL, t.saveArgs())
-		}
+		t.queueLane(batch)
 		if l := &t.job.limits; l.Exist() && t.isLocked && t.requeued+len(t.plan.Claim) > 0 {
 			l.Charge(len(t.plan.Claim), t.job.now)
 			batch.Queue(chargeJobSQL, pgx.NamedArgs{"job": t.args["job"], "step_limit": l.Step, "next_at": timestamptz(l.NextAt)})
@@ -69,15 +64,12 @@ func (t *step) write(ctx context.Context) error {
 			batch.Queue(`COMMIT`)
 		}
 	})
-	if mayBeOvertaken && isBlocked(err) {
+	isOvertaken := t.claimed < len(t.plan.Claim) || len(t.listing.Earlier) > 0
+	switch {
+	case mayBeOvertaken && (isBlocked(err) || err == nil && isOvertaken):
 		err = errOvertaken
-	}
-	if err == nil && mayBeOvertaken {
-		if t.claimed < len(t.plan.Claim) || len(t.listing.Earlier) > 0 {
-			err = errOvertaken
-		} else {
-			_, err = t.conn.Exec(ctx, `COMMIT`)
-		}
+	case mayBeOvertaken && err == nil:
+		_, err = t.conn.Exec(ctx, `COMMIT`)
 	}
 	if err != nil {
 		t.result.claim.Page = nil
@@ -206,10 +198,17 @@ func (t *step) queuesOf(of []dlq.Candidate) []int64 {
 // triedTargetPause is how long no other message tries a closed target while one does.
 const triedTargetPause = 20 * time.Second
 
-func (t *step) saveArgs() pgx.NamedArgs {
+// queueLane saves the lane's row, if it has changed.
+func (t *step) queueLane(batch *pgx.Batch) {
 	r := &t.row
-	return pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number, "known_pages": t.known.pages, "pages": r.pages,
+	if *r == t.known && slices.Equal(t.page, t.knownPage) {
+		return
+	}
+	if t.claims {
+		r.pages++
+	}
+	batch.Queue(saveLaneSQL, pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number, "known_pages": t.known.pages, "pages": r.pages,
 		"cursor": r.cursor, "waiting": r.waiting, "page": append([][16]byte{}, t.page...),
 		"retried": r.counts.Retried, "failed": r.counts.Failed, "dead": r.counts.Dead, "skipped": r.counts.Skipped,
-		"window_started_at": timestamptz(r.window.StartedAt), "window_count": r.window.Count, "previous_count": r.window.Previous}
+		"window_started_at": timestamptz(r.window.StartedAt), "window_count": r.window.Count, "previous_count": r.window.Previous})
 }
