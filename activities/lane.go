@@ -144,17 +144,18 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 }
 
 func (l *laneRun) sendPages(ctx context.Context) (LaneResult, error) {
-	var claim dlq.LaneClaim
+	slice := timeSlice
 	for {
-		if time.Since(l.started) > timeSliceOf(claim.Limited) {
+		if time.Since(l.started) > slice {
 			return LaneResult{End: LaneTimeSlice, TargetClosed: l.targetClosed()}, nil
 		}
 		if err := stopRequested(ctx); err != nil {
 			return LaneResult{}, err
 		}
-		var claimed int
-		var err error
-		claim, claimed, err = l.sendPage(ctx, func(limited context.Context) (dlq.LaneClaim, error) { return l.nextPage(ctx, limited) })
+		claim, claimed, err := l.sendPage(ctx, func(limited context.Context) (dlq.LaneClaim, error) { return l.nextPage(ctx, limited) })
+		if slice = timeSlice; claim.Limited {
+			slice = limitedTimeSlice
+		}
 		again, err := l.catchUp(ctx, &claim, claimed, err)
 		if err != nil {
 			return LaneResult{}, err
@@ -169,7 +170,11 @@ func (l *laneRun) sendPages(ctx context.Context) (LaneResult, error) {
 		if result, returns := l.endOf(&claim); returns {
 			return result, nil
 		}
-		if err := sleep(ctx, min(max(claim.Wait, dueOf(claim.Next)), maxSleep)); err != nil {
+		wait := claim.Wait
+		if claim.Next != nil {
+			wait = max(wait, claim.Next.Due)
+		}
+		if err := sleep(ctx, min(wait, maxSleep)); err != nil {
 			return LaneResult{}, err
 		}
 	}
@@ -308,13 +313,6 @@ func (l *laneRun) memory(ctx context.Context, bytes int64) (release func(), err 
 	}
 }
 
-func dueOf(queue *dlq.LaneQueue) time.Duration {
-	if queue == nil {
-		return 0
-	}
-	return queue.Due
-}
-
 // open fences earlier attempts and finalizes the messages that they knew to be
 // acknowledged. An attempt that lost its connection to Temporal may still run, but can no
 // longer claim or finalize.
@@ -340,17 +338,14 @@ func (l *laneRun) endOf(claim *dlq.LaneClaim) (result LaneResult, returns bool) 
 	case claim.StepLimitReached:
 		return LaneResult{End: LaneStepLimit}, true
 	case claim.Wait > 0:
-		return LaneResult{}, false
 	case next == nil && l.scans():
 		return LaneResult{End: LaneDone}, true
 	case next == nil:
 		l.closedPages = 0 // no queue is left
-		return LaneResult{}, false
 	case !next.OfKey && next.Due > maxSleep:
 		return LaneResult{End: LaneWaiting, For: next.Due, Reason: next.Reason, Category: next.Category, TargetClosed: l.targetClosed()}, true
-	default:
-		return LaneResult{}, false
 	}
+	return LaneResult{}, false
 }
 
 // scans tells whether the lane also claims messages beyond its cursor, and not only from
@@ -363,13 +358,6 @@ func (l *laneRun) scans() bool {
 }
 
 func (l *laneRun) targetClosed() bool { return !l.lane.MultiTarget && l.closedPages > 0 }
-
-func timeSliceOf(isLimited bool) time.Duration {
-	if isLimited {
-		return limitedTimeSlice
-	}
-	return timeSlice
-}
 
 // step calls the store with a timeout, and repeats the call while the error is
 // dlq.ErrBlocked.

@@ -46,14 +46,11 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) {
 		e.TargetTopic, e.Token = l.lane.Spec.TargetTopic, l.lane.Owner.Token
 		page = append(page, e.Envelope)
 	}
-	switch {
-	case len(page) == 0:
-	case l.Publisher == nil:
-		for i := range page {
-			outcomes = append(outcomes, outcomeOf(&page[i], dlq.ResultDelivered, nil))
+	if len(page) > 0 {
+		deliveries := make([]dlq.Delivery, len(page)) // without Kafka, all messages count as delivered
+		if l.Publisher != nil {
+			deliveries = l.Publisher.Publish(context.WithoutCancel(ctx), page, l.lane.Spec.Order, closedExceptTried(claim))
 		}
-	default:
-		deliveries := l.Publisher.Publish(context.WithoutCancel(ctx), page, l.lane.Spec.Order, closedExceptTried(claim))
 		judged, answered := judge(page, deliveries, claim.Queue, l.lane.Spec.Order)
 		outcomes = append(outcomes, judged...)
 		switch {
