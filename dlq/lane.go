@@ -18,17 +18,13 @@ type Lane struct {
 	MultiTarget bool
 	// State is the state of the job when the lane was opened.
 	State JobState
-	// ScanFirst lets a claim continue the scan although a queue is due, so that the queues
-	// do not starve the scan.
+	// ScanFirst lets a claim continue the scan although a queue is due, so that the queues do not starve the scan.
 	ScanFirst bool
-	// Bounded limits how many messages a claim reads. Otherwise a claim whose filter
-	// matches few messages may read for too long.
+	// Bounded limits how many messages a claim reads, for a filter that matches few messages.
 	Bounded bool
-	// Finalized says that this attempt has finalized every known page. A claim
-	// that finds another page then claims nothing, and is Unfinished.
+	// Finalized says that this attempt has finalized every known page. A claim that finds another page is Unfinished.
 	Finalized bool
-	// Epoch is the number of this attempt at the lane. Only the newest may claim and
-	// finalize.
+	// Epoch is the number of this attempt at the lane. Only the newest may claim and finalize.
 	Epoch int
 }
 
@@ -58,8 +54,7 @@ type LaneAttempt struct {
 // PageEnvelope is a message that a lane has claimed.
 type PageEnvelope struct {
 	Envelope
-	// Blocked is set when an earlier message of the key failed in this job. The message
-	// has to be skipped.
+	// Blocked is set when an earlier message of the key failed in this job. The message has to be skipped.
 	Blocked bool
 }
 
@@ -70,26 +65,21 @@ type LaneClaim struct {
 	Queue *LaneQueue
 	// Closed are the closed targets of the job.
 	Closed []Target
-	// Bytes is the size of the messages of Page. When Bytes exceeds the limit of the call
-	// (PageBytes, for a claim), the page is a message without its value and headers.
-	// Store.ClaimedPage reads these.
+	// Bytes is the size of the messages of Page. When Bytes exceeds the limit of the call (PageBytes, for a claim),
+	// the page is a message without its value and headers. Store.ClaimedPage reads these.
 	Bytes int64
-	// Wait is how long to wait before the next claim, when the rate limit allows nothing
-	// now or another scan has to follow.
+	// Wait is how long to wait before the next claim, when the rate limit allows nothing now or another scan follows.
 	Wait time.Duration
-	// Next is the queue of the lane that is due first, when the claim found nothing to
-	// send; nil when the lane has no queue.
+	// Next is the queue that is due first, when the claim found nothing to send; nil when the lane has no queue.
 	Next *LaneQueue
 	// StepLimitReached is set when the ramp's step may send no more messages.
 	StepLimitReached bool
 	// Limited is set when the job has a rate limit or a step limit.
 	Limited bool
-	// Stopped is set when nothing may be claimed: the job is not running, or a newer
-	// attempt has the lane. Messages may be left.
+	// Stopped is set when the job is not running, or a newer attempt has the lane. Messages may be left.
 	Stopped bool
-	// Unfinished is set when nothing was claimed because messages of the lane are not
-	// finalized, against Lane.Finalized: the database was restored to an earlier moment.
-	// Store.ClaimedPage reads these messages. They come before all further messages.
+	// Unfinished is set when nothing was claimed because the lane has claimed messages, against Lane.Finalized: the
+	// database was restored to an earlier moment. Store.ClaimedPage reads these messages, which come first.
 	Unfinished bool
 }
 
@@ -100,12 +90,10 @@ type LaneQueue struct {
 	Target Target
 	// OfKey is set for the queue of a key.
 	OfKey bool
-	// Tries is how often in a row the target, or the first message of the key, was tried
-	// without success.
+	// Tries is how often in a row the target, or the first message of the key, was tried without success.
 	Tries int
-	// Keys is how many keys the messages of a closed target have, as far as the lane looked. Each
-	// try is of another key, so each has been tried about Tries / Keys times. Keys is set for the
-	// queue that a page was claimed from.
+	// Keys is how many keys the messages of a closed target have, as far as the lane looked. Each try is of another key,
+	// so each has been tried about Tries / Keys times. Keys is set only for the queue of a page.
 	Keys int
 	// Due is how long until the next try.
 	Due time.Duration
@@ -119,8 +107,7 @@ type Wait struct {
 	// Target is the closed target. With OfKey, the message waits for its key instead.
 	Target Target
 	OfKey  bool
-	// Tries is how often in a row the queue was tried without success. At 0 it was not
-	// tried, and an existing queue keeps its state.
+	// Tries is how often in a row the queue was tried without success. At 0 an existing queue keeps its state.
 	Tries int
 	// For is how long to wait before the next try.
 	For time.Duration
@@ -134,8 +121,7 @@ type PageResult struct {
 	Ended int
 }
 
-// RequeuePage is the outcome of a page whose attempt was interrupted. Its messages are
-// requeued uncounted and are due at once.
+// RequeuePage requeues the messages of a page whose attempt was interrupted, uncounted and due at once.
 func RequeuePage(page []PageEnvelope) []PageOutcome {
 	outcomes := make([]PageOutcome, len(page))
 	for i := range page {

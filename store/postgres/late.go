@@ -15,14 +15,12 @@ const lockLateSQL = `SELECT FROM dlq.dlq_messages WHERE id = ANY (@ids::uuid[]) 
 
 // keepLateSQL records acknowledgements of an owner that has lost its claims, each once. Its CTEs:
 //
-//   - late are the messages whose delivery by this owner is not recorded yet. An outcome of another
-//     claim than the owner's present claim says nothing about the present claim.
-//   - resolved are RESOLVED by late: the messages that nobody retries, and the messages that a newer attempt
-//     at the lane has claimed. A trigger resolves the messages that another owner retries, unless
-//     that owner delivers them too.
-//   - counted are the messages that the job has not counted: the attempt is the newest of its lane, or
-//     the message is in the page, in a queue or beyond the cursor of the lane. A restore of the
-//     database to an earlier moment brings the cursor back, and forgets the claim and its count.
+//   - late are the messages whose delivery by this owner is not recorded yet. An outcome of another claim than the
+//     owner's present claim says nothing about the present claim.
+//   - resolved are the messages that nobody retries, and those that a newer attempt at the lane has claimed. A trigger
+//     resolves the messages that another owner retries, unless that owner delivers them too.
+//   - counted are the messages that the job has not counted: the attempt is the newest of its lane, or the message is in
+//     the page, in a queue or beyond the cursor of the lane. A restore of the database brings the cursor back.
 const keepLateSQL = `
 WITH late AS MATERIALIZED (
 	SELECT o.id, o.claim, o.target_partition, o.target_offset, m.seq, m.dlq_topic,
@@ -69,10 +67,9 @@ WITH late AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM late), counted.n FROM counted`
 
-// keepLate records the deliveries among the outcomes of claims that are gone: an operator, the
-// sweeper or a newer attempt at the lane has taken the messages away. The target has them all the
-// same, so they are RESOLVED. keepLate returns how many it has recorded, and how many of them count for the
-// lane. A lane of no job stands for a single retry.
+// keepLate records the deliveries among the outcomes of claims that are gone: an operator, the sweeper or a newer
+// attempt at the lane has taken the messages away. It returns how many it has recorded, and how many of them count for
+// the lane. A lane of no job stands for a single retry.
 func (s *Store) keepLate(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome) (kept int, counted int64, err error) {
 	delivered := slices.DeleteFunc(slices.Clone(outcomes), func(o dlq.PageOutcome) bool { return o.Result != dlq.ResultDelivered })
 	if len(delivered) == 0 {

@@ -16,16 +16,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// NextPage ends the page in hand as FinalizePage does, and claims the next messages of the lane for its owner: at most
-// dlq.PageSize in the order of arrival, and at most the number that the rate limit and the step limit allow now. A
-// queue that is due comes first. Otherwise, if scan is set, NextPage claims the next messages of the scope and moves
-// the lane's cursor past them. Messages that another transaction has locked go into a queue, and so do the later
-// messages of their keys. The page in hand ends in the transaction of the first claim. When this claim finds nothing,
-// but more messages follow, NextPage claims again.
+// NextPage ends the page in hand as FinalizePage does, and claims the next messages of the lane, in the order of
+// arrival and as many as dlq.Listing.Plan allows. A queue that is due comes first. Otherwise, if scan is set, NextPage
+// claims the next messages of the scope and moves the cursor past them. The page in hand ends in the transaction of the
+// first claim. When this claim finds nothing, but more messages follow, NextPage claims again.
 //
-// With scan, the lane is done when the claim is empty: no page, no Wait, no Next, and
-// neither StepLimitReached nor Stopped nor Unfinished. The error is dlq.ErrBlocked when another
-// transaction does not release a lock in time.
+// With scan, the lane is done when the claim is empty: no page, no Wait, no Next, and neither StepLimitReached nor
+// Stopped nor Unfinished. The error is dlq.ErrBlocked when another transaction does not release a lock in time.
 func (s *Store) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (c dlq.LaneClaim, ended dlq.PageResult, err error) {
 	began := time.Now()
 	for try := 1; ; try++ {
@@ -52,13 +49,10 @@ func (s *Store) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Page
 // maxScanTime is how long NextPage scans without a result before it returns.
 const maxScanTime = time.Second
 
-// FinalizePage ends claims of a lane's page, writes the attempts and the queues, and adds
-// to the lane's counters, all in a transaction. It returns the lane's totals and the
-// number of claims that it ended.
-//
-// A message that the lane no longer owns is neither changed nor counted, unless it was delivered:
-// see keepLate. The error is dlq.ErrFenced when a newer attempt has the lane, and dlq.ErrBlocked when
-// another transaction holds a lock for a second. Deliveries are recorded also by a fenced attempt.
+// FinalizePage ends claims of a lane's page, writes the attempts and the queues, and adds to the lane's counters, all
+// in a transaction. A message that the lane no longer owns is neither changed nor counted, unless it was delivered:
+// see keepLate. The error is dlq.ErrFenced when a newer attempt has the lane, and dlq.ErrBlocked when another
+// transaction holds a lock for a second. Deliveries are recorded also by a fenced attempt.
 func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
 	r, err := s.endPage(ctx, &lane, outcomes, false, false)
 	return r.page, err
@@ -147,12 +141,10 @@ type laneQueue struct {
 // errOvertaken says that a claim without locks met another transaction. The step is undone, and locks first.
 var errOvertaken = errors.New("another transaction has changed a message, or retries an earlier one of its key")
 
-// queueRetryDelay is how soon a lane claims again after an empty claim. The queue that gave
-// nothing has been postponed, and another one may be due.
+// queueRetryDelay is how soon a lane claims again after an empty claim. Another queue may be due.
 const queueRetryDelay = time.Millisecond
 
-// step runs a step of a lane. Without claims it only ends the page. The error is dlq.ErrFenced when a newer attempt
-// has the lane.
+// step runs a step of a lane. Without claims it only ends the page.
 func (s *Store) step(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome, claims, scans bool) (stepResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -243,10 +235,8 @@ func queueRows(batch *pgx.Batch, sql string, args pgx.NamedArgs, targets []any, 
 	})
 }
 
-// ClaimedPage returns the messages that the lane has claimed and not finalized, in the
-// order of arrival: the first of them up to the given size in bytes, and at
-// least a message. A single larger message comes without its value and headers. The page is empty
-// when there are none.
+// ClaimedPage returns the messages that the lane has claimed and not finalized, in the order of arrival: the first of
+// them up to the given size in bytes. A single larger message comes without its value and headers.
 func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (claim dlq.LaneClaim, err error) {
 	t := &step{Store: s, lane: &lane, args: s.laneArgs(&lane)}
 	var owned []dlq.Candidate

@@ -8,14 +8,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Two limits of a job hold over all its lanes and workers, because they are columns of its
-// row and every claim updates them (dlq.JobLimits, chargeJobSQL):
-//
-//   - rate_limit is in messages per second. next_at is when the limit allows the next message. A
-//     claim of n messages adds n / rate_limit seconds to next_at.
-//   - step_limit is how many more messages the step of a ramp may send.
-//
-// The claims of a job without limits do not write the row.
+// The limits of a job hold over all its lanes and workers, because they are columns of its row: rate_limit in messages
+// per second, with next_at, and step_limit, which is how many more messages the step of a ramp may send. Every claim
+// updates them (dlq.JobLimits, chargeJobSQL). The claims of a job without limits do not write the row.
 
 const setRateSQL = `
 WITH changed AS (
@@ -25,9 +20,8 @@ WITH changed AS (
 ) /* audit */
 SELECT id, topic FROM changed`
 
-// SetJobRate sets how many messages per second all lanes together may claim; 0 removes the
-// limit. A job that has ended does not change. The error is dlq.ErrNotFound when there is no
-// such bulk retry.
+// SetJobRate sets how many messages per second all lanes together may claim; 0 removes the limit. A job that has
+// ended does not change. The error is dlq.ErrNotFound when there is no such bulk retry.
 func (s *Store) SetJobRate(ctx context.Context, asked *dlq.Operation, id dlq.ID, rate int) error {
 	_, err := s.change(ctx, asked, "set rate of bulk retry", setRateSQL, id, pgx.NamedArgs{"rate_limit": dlq.StorableCount(rate)})
 	return err
@@ -38,9 +32,8 @@ UPDATE dlq.dlq_jobs SET step_limit = @step_limit, updated_at = now()
 WHERE id = @id AND ended_at IS NULL
 RETURNING id, topic`
 
-// SetStepLimit sets how many more messages all lanes together may claim; nil removes the
-// limit. A job that has ended does not change. The error is dlq.ErrNotFound when there is no
-// such bulk retry.
+// SetStepLimit sets how many more messages all lanes together may claim; nil removes the limit. The rest is as in
+// SetJobRate.
 func (s *Store) SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) error {
 	if messages != nil {
 		messages = nilIf(max(*messages, 0), false)
