@@ -198,15 +198,13 @@ func hasFailedOften(queue *dlq.LaneQueue, d *dlq.Delivery) bool {
 // was open.
 func previousTries(queue *dlq.LaneQueue, target dlq.Target, isFirst bool) (tries int, own bool) {
 	switch {
-	case queue == nil:
-		return 0, false
+	case queue == nil: // the page is from the scan
 	case queue.OfKey && isFirst:
 		return queue.Tries, queue.Tries > 0
 	case !queue.OfKey && queue.Target == target:
 		return queue.Tries, false
-	default:
-		return 0, false
 	}
+	return 0, false
 }
 
 // undelivered is the outcome of a message that its target did not accept. open says whether the

@@ -43,12 +43,9 @@ func (s *Store) openLane(ctx context.Context, bulk dlq.ID, number int, scheduled
 		return lane, err
 	}, openLaneSQL, args)
 	if err == nil && !found {
-		_, found, err = queryOne(ctx, s, "open lane", pgx.RowTo[bool], laneExistsSQL, args)
-		switch {
-		case err == nil && found:
+		missing := fmt.Errorf("lane %d of %w", number, dlq.JobNotFound(bulk))
+		if _, err = queryExisting(ctx, s, "open lane", missing, pgx.RowTo[bool], laneExistsSQL, args); err == nil {
 			err = fmt.Errorf("lane %d of bulk retry %s: %w", number, bulk, dlq.ErrFenced)
-		case err == nil:
-			err = fmt.Errorf("lane %d of %w", number, dlq.JobNotFound(bulk))
 		}
 	}
 	lane.Job, lane.Number, lane.Owner.Token = bulk, number, bulk.String()

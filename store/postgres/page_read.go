@@ -220,7 +220,6 @@ func (t *step) choose(ctx context.Context) error {
 	isDue := t.queue != nil && t.queue.Due == 0
 	fromQueue := isAllowed && isDue && (!t.scans || !t.lane.ScanFirst)
 	isScan := isAllowed && !fromQueue && t.scans
-	end := t.lane.UpperBound
 	t.listing.Ordered, t.listing.Quota = t.lane.Spec.Order != dlq.OrderNone, quota
 	if !isScan {
 		t.listing.Candidates = nil
@@ -230,7 +229,8 @@ func (t *step) choose(ctx context.Context) error {
 	case fromQueue:
 		err = t.listQueue(ctx)
 	case isScan:
-		end, err = t.listScan(ctx)
+		t.result.more = isDue
+		err = t.listScan(ctx)
 	}
 	if err == nil {
 		err = t.look(ctx)
@@ -239,10 +239,6 @@ func (t *step) choose(ctx context.Context) error {
 		return err
 	}
 	t.plan = t.listing.Plan()
-	if isScan {
-		t.result.more = len(t.listing.Candidates) > 0 || end < t.lane.UpperBound || isDue
-		t.row.cursor = max(t.row.cursor, end)
-	}
 	if fromQueue && len(t.plan.Claim) == 0 {
 		c.Wait = queueRetryDelay
 	}
@@ -252,16 +248,17 @@ func (t *step) choose(ctx context.Context) error {
 	return nil
 }
 
-// listScan makes a page of the messages after the cursor, and returns how far the page reaches.
-func (t *step) listScan(ctx context.Context) (end int64, err error) {
-	end = t.lane.UpperBound
+// listScan makes a page of the messages after the cursor, and moves the cursor to the end of the page.
+func (t *step) listScan(ctx context.Context) error {
+	end := t.lane.UpperBound
 	if t.isBounded() {
+		var err error
 		if end, err = t.scanEnd(ctx); err != nil {
-			return end, err
+			return err
 		}
 		t.args["end"] = end
 		if err := t.send(ctx, t.queueScan); err != nil {
-			return end, err
+			return err
 		}
 	}
 	l := &t.listing
@@ -269,7 +266,9 @@ func (t *step) listScan(ctx context.Context) (end int64, err error) {
 	if l.Fit() {
 		end = l.Candidates[len(l.Candidates)-1].Seq
 	}
-	return end, nil
+	t.result.more = t.result.more || len(l.Candidates) > 0 || end < t.lane.UpperBound
+	t.row.cursor = max(t.row.cursor, end)
+	return nil
 }
 
 func bySeq(a, b dlq.Candidate) int { return cmp.Compare(a.Seq, b.Seq) }
