@@ -12,26 +12,22 @@ import (
 )
 
 const (
-	// storeTimeout bounds a call of the store, so that a broken connection is noticed.
-	// The store waits for a lock for at most a second.
+	// storeTimeout bounds a call of the store, in case its connection is broken. It waits for a lock for a second only.
 	storeTimeout = 4 * time.Second
 
-	// finishTimeout is how long a stopping lane tries to finalize a published page. The timeout is
-	// shorter than the worker's stop timeout.
+	// finishTimeout is how long a stopping lane tries to finalize a page; less than the worker's stop timeout.
 	finishTimeout = 8 * time.Second
 
-	// A lane returns after its time slice. The workflow starts the lane again, on the worker
-	// that polls first, so a worker that joins gets its share. With a limit the slice is
+	// A lane returns after its time slice, and continues on the worker that polls first. With a limit the slice is
 	// longer, since a start is expensive compared with the few messages that are sent.
 	timeSlice        = 15 * time.Second
 	limitedTimeSlice = 5 * time.Minute
 
-	// maxSleep is how long a lane sleeps at most before the next claim, which reads the
-	// rate limit and the state of the job again.
+	// maxSleep is how long a lane sleeps at most before it reads the limits and the state of the job again.
 	maxSleep = 500 * time.Millisecond
 
-	// maxClosedPages is how many successive pages with only closed topics a lane of a
-	// multi-target job scans before a wait. Later messages may have open targets.
+	// maxClosedPages is how many successive pages with only closed topics a lane of a multi-target job scans before a
+	// wait. Later messages may have open targets.
 	maxClosedPages = 100
 )
 
@@ -45,8 +41,7 @@ const (
 	LaneTimeSlice LaneEnd = "slice"
 	// LaneStepLimit means that the step limit of the ramp is reached.
 	LaneStepLimit LaneEnd = "spent"
-	// LaneClosed means that the lane may not claim: the job does not run, or a newer attempt
-	// has the lane. Messages may be left.
+	// LaneClosed means that the job does not run, or a newer attempt has the lane. Messages may be left.
 	LaneClosed LaneEnd = "closed"
 	// LaneWaiting means that the lane can send nothing until a closed target is tried again.
 	LaneWaiting LaneEnd = "waiting"
@@ -56,16 +51,15 @@ const (
 type LaneInput struct {
 	Bulk   dlq.ID `json:"job_id"`
 	Number int    `json:"lane"`
-	// TargetClosed is set when the only target of the job was closed. The lane tries the target
-	// again before the scan.
+	// TargetClosed is set when the only target of the job was closed. The lane tries the target before the scan.
 	TargetClosed bool `json:"shut,omitempty"`
 }
 
 // LaneResult is the result of a time slice of a lane.
 type LaneResult struct {
 	End LaneEnd `json:"end"`
-	// For is how long to wait before the closed target is tried again. Reason and Category
-	// are the error of the target. All three are set only with LaneWaiting.
+	// For is how long to wait before the closed target is tried again, and Reason and Category are its error. All three
+	// are set only with LaneWaiting.
 	For      time.Duration `json:"for_ns,omitempty"`
 	Reason   string        `json:"reason,omitempty"`
 	Category dlq.Category  `json:"category,omitempty"`
@@ -73,16 +67,13 @@ type LaneResult struct {
 	TargetClosed bool `json:"shut,omitempty"`
 }
 
-// RunLane sends the messages of one lane, page by page, until none is left or the time
-// slice is over; LaneEnd has all reasons to return. RunLane first finalizes the messages
-// that an earlier attempt knew to be acknowledged. Then RunLane sends the messages that an
-// earlier attempt claimed and did not finalize. Some of these may be sent a second time.
+// RunLane sends the messages of one lane, page by page; LaneEnd has all reasons to return. RunLane first finalizes the
+// messages that an earlier attempt knew to be acknowledged. Then RunLane sends the messages that the earlier attempt
+// claimed and did not finalize. Some of these may be sent a second time.
 //
-// Once the job stops running or the worker stops, RunLane finalizes its current page and
-// claims no more.
+// Once the job stops running or the worker stops, RunLane finalizes its current page and claims no more.
 func (a *Jobs) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
-	// The acknowledged messages stay in the heartbeat until they are finalized. If the
-	// details are of another version and cannot be decoded, the page is sent again.
+	// If the details are of another version and cannot be decoded, the page is sent again.
 	report := LaneReport{}
 	if activity.HasHeartbeatDetails(ctx) {
 		_ = activity.GetHeartbeatDetails(ctx, &report)
@@ -119,8 +110,8 @@ type laneRun struct {
 	acknowledged []Acknowledged
 	// closedPages counts successive pages whose topics are all closed.
 	closedPages int
-	// doubtful is set when the target was closed because messages failed that may be at fault
-	// themselves. The lane then scans on, to find a message that shows whether the target is open.
+	// doubtful is set when the messages that closed the target may be at fault themselves. The lane then scans on, to
+	// find a message that shows whether the target is open.
 	doubtful bool
 	// inHand are the outcomes of the page that was published last. They are recorded together with the next claim.
 	inHand []dlq.PageOutcome
@@ -205,8 +196,7 @@ var errInHand = errors.New("the page in hand was not recorded")
 func (l *laneRun) catchUp(ctx context.Context, claim *dlq.LaneClaim, claimed int, err error) (again bool, _ error) {
 	switch {
 	case claimed == 0 && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errInHand) && ctx.Err() == nil && !l.lane.Bounded:
-		// The scan may be long, so the next one is bounded. The claim that timed out may still
-		// commit, so the lane is opened again, which fences that claim.
+		// The scan may be long, so the next one is bounded. The claim may still commit, so the lane is opened again.
 		if err := l.open(ctx); err != nil {
 			return false, err
 		}
@@ -220,8 +210,7 @@ func (l *laneRun) catchUp(ctx context.Context, claim *dlq.LaneClaim, claimed int
 	}
 }
 
-// sendClaimed sends the messages that the lane has claimed and not finalized, in parts of
-// at most dlq.PageBytes.
+// sendClaimed sends the messages that the lane has claimed and not finalized, in parts of at most dlq.PageBytes.
 func (l *laneRun) sendClaimed(ctx context.Context) error {
 	for {
 		_, claimed, err := l.sendPage(ctx, func(ctx context.Context) (dlq.LaneClaim, error) {
@@ -240,10 +229,9 @@ func (l *laneRun) sendClaimed(ctx context.Context) error {
 	}
 }
 
-// sendPage waits for memory, gets a page from the store, and sends the page. A message larger
-// than dlq.PageBytes comes without its value. For such a message sendPage waits for more
-// memory and reads the page again, unless another client has finalized the message meanwhile. claimed is
-// the number of messages of the first read.
+// sendPage waits for memory, gets a page from the store, and sends the page. For a message larger than dlq.PageBytes,
+// which comes without its value, sendPage waits for more memory and reads the page again. claimed is the number of
+// messages of the first read; another client may have finalized the message meanwhile.
 func (l *laneRun) sendPage(ctx context.Context, claimPage func(context.Context) (dlq.LaneClaim, error)) (claim dlq.LaneClaim, claimed int, err error) {
 	release, err := l.memory(ctx, dlq.PageBytes)
 	if err != nil {
@@ -274,14 +262,12 @@ func (l *laneRun) sendPage(ctx context.Context, claimPage func(context.Context) 
 	return claim, claimed, nil
 }
 
-// readTimeout bounds the reading of a large message. The timeout allows for 4 MiB per second, and
-// stays below maxStepDuration.
+// readTimeout bounds the reading of a large message, of which it allows for 4 MiB per second.
 func readTimeout(bytes int64) time.Duration {
 	return min(storeTimeout+time.Duration(bytes>>22)*time.Second, maxStepDuration-5*time.Second)
 }
 
-// memory waits for memory and keeps the heartbeat alive meanwhile, because other lanes
-// hold their memory for the duration of a publish.
+// memory waits for memory, which other lanes hold while they publish, and keeps the heartbeat alive meanwhile.
 func (l *laneRun) memory(ctx context.Context, bytes int64) (release func(), err error) {
 	if release, isTaken := l.Memory.tryAcquire(bytes); isTaken {
 		return release, nil
@@ -313,9 +299,7 @@ func (l *laneRun) memory(ctx context.Context, bytes int64) (release func(), err 
 	}
 }
 
-// open fences earlier attempts and finalizes the messages that they knew to be
-// acknowledged. An attempt that lost its connection to Temporal may still run, but can no
-// longer claim or finalize.
+// open fences earlier attempts, which may still run, and finalizes the messages that they knew to be acknowledged.
 func (l *laneRun) open(ctx context.Context) error {
 	info := activity.GetInfo(ctx)
 	attempt := dlq.LaneAttempt{Scheduled: info.ScheduledTime, Number: int(info.Attempt)}
@@ -348,8 +332,7 @@ func (l *laneRun) endOf(claim *dlq.LaneClaim) (result LaneResult, returns bool) 
 	return LaneResult{}, false
 }
 
-// scans tells whether the lane also claims messages beyond its cursor, and not only from
-// queues.
+// scans tells whether the lane also claims messages beyond its cursor, and not only from queues.
 func (l *laneRun) scans() bool {
 	if l.lane.MultiTarget || l.doubtful {
 		return l.closedPages < maxClosedPages
@@ -359,8 +342,7 @@ func (l *laneRun) scans() bool {
 
 func (l *laneRun) targetClosed() bool { return !l.lane.MultiTarget && l.closedPages > 0 }
 
-// step calls the store with a timeout, and repeats the call while the error is
-// dlq.ErrBlocked.
+// step calls the store with a timeout, and repeats the call while the error is dlq.ErrBlocked.
 func (l *laneRun) step(ctx context.Context, call func(context.Context) error) error {
 	return l.within(ctx, storeTimeout, call)
 }
@@ -380,8 +362,7 @@ func (l *laneRun) within(ctx context.Context, limit time.Duration, call func(con
 	}
 }
 
-// errWorkerStopping makes Temporal retry the activity, on another worker or on the same worker
-// after its restart. The rows and the heartbeat have the position and the counts.
+// errWorkerStopping makes Temporal retry the activity, on another worker or on the same worker after its restart.
 var errWorkerStopping = errors.New("the worker is stopping; another worker continues")
 
 func stopRequested(ctx context.Context) error {

@@ -82,8 +82,7 @@ func acknowledged(outcomes []dlq.PageOutcome) []Acknowledged {
 	return list
 }
 
-// finalizeAcknowledged finalizes the messages that the previous attempt knew to be
-// acknowledged.
+// finalizeAcknowledged finalizes the messages that the previous attempt knew to be acknowledged.
 func (l *laneRun) finalizeAcknowledged(ctx context.Context) error {
 	if len(l.acknowledged) == 0 {
 		return nil
