@@ -124,7 +124,7 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 		return LaneResult{}, err
 	}
 	if l.lane.State != dlq.JobRunning {
-		err := l.step(ctx, func(ctx context.Context) error { return l.Store.ReleasePage(ctx, l.lane) })
+		err := l.step(ctx, storeTimeout, func(ctx context.Context) error { return l.Store.ReleasePage(ctx, l.lane) })
 		return LaneResult{End: LaneClosed}, err
 	}
 	if err := l.sendClaimed(ctx); err != nil {
@@ -238,7 +238,7 @@ func (l *laneRun) sendPage(ctx context.Context, claimPage func(context.Context) 
 		return claim, 0, err
 	}
 	defer func() { release() }()
-	err = l.step(ctx, func(ctx context.Context) (err error) {
+	err = l.step(ctx, storeTimeout, func(ctx context.Context) (err error) {
 		claim, err = claimPage(ctx)
 		return err
 	})
@@ -249,7 +249,7 @@ func (l *laneRun) sendPage(ctx context.Context, claimPage func(context.Context) 
 			release = func() {}
 			return claim, claimed, err
 		}
-		err = l.within(ctx, readTimeout(claim.Bytes), func(ctx context.Context) error {
+		err = l.step(ctx, readTimeout(claim.Bytes), func(ctx context.Context) error {
 			whole, err := l.Store.ClaimedPage(ctx, l.lane, claim.Bytes)
 			claim.Page = whole.Page
 			return err
@@ -303,7 +303,7 @@ func (l *laneRun) memory(ctx context.Context, bytes int64) (release func(), err 
 func (l *laneRun) open(ctx context.Context) error {
 	info := activity.GetInfo(ctx)
 	attempt := dlq.LaneAttempt{Scheduled: info.ScheduledTime, Number: int(info.Attempt)}
-	err := l.step(ctx, func(ctx context.Context) (err error) {
+	err := l.step(ctx, storeTimeout, func(ctx context.Context) (err error) {
 		l.lane, err = l.Store.OpenLane(ctx, l.in.Bulk, l.in.Number, attempt)
 		return err
 	})
@@ -343,11 +343,7 @@ func (l *laneRun) scans() bool {
 func (l *laneRun) targetClosed() bool { return !l.lane.MultiTarget && l.closedPages > 0 }
 
 // step calls the store with a timeout, and repeats the call while the error is dlq.ErrBlocked.
-func (l *laneRun) step(ctx context.Context, call func(context.Context) error) error {
-	return l.within(ctx, storeTimeout, call)
-}
-
-func (l *laneRun) within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+func (l *laneRun) step(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
 	for {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		err := call(limited)

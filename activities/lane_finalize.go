@@ -17,7 +17,13 @@ const (
 // published keeps the outcomes of a page in hand, and lets the heartbeat carry the acknowledged messages.
 func (l *laneRun) published(outcomes []dlq.PageOutcome) {
 	l.inHand, l.unanswered = outcomes, false
-	l.beat.stepReturned(func(r *LaneReport) { r.Acknowledged = acknowledged(outcomes) })
+	var acknowledged []Acknowledged
+	for i := range outcomes {
+		if o := &outcomes[i]; o.Result == dlq.ResultDelivered {
+			acknowledged = append(acknowledged, Acknowledged{ID: o.ID, RetryCount: o.RetryCount, At: o.Acknowledgement})
+		}
+	}
+	l.beat.stepReturned(func(r *LaneReport) { r.Acknowledged = acknowledged })
 }
 
 // pageEnded counts a page that was recorded, unless another client had released the page. A page that an unanswered
@@ -69,17 +75,6 @@ func (l *laneRun) finishPage(ctx context.Context) error {
 		// A stop does not interrupt this sleep, and is looked for above.
 		time.Sleep(pause)
 	}
-}
-
-// acknowledged returns the messages of a page that their target has acknowledged.
-func acknowledged(outcomes []dlq.PageOutcome) []Acknowledged {
-	var list []Acknowledged
-	for i := range outcomes {
-		if outcomes[i].Result == dlq.ResultDelivered {
-			list = append(list, Acknowledged{ID: outcomes[i].ID, RetryCount: outcomes[i].RetryCount, At: outcomes[i].Acknowledgement})
-		}
-	}
-	return list
 }
 
 // finalizeAcknowledged finalizes the messages that the previous attempt knew to be acknowledged.
