@@ -202,7 +202,7 @@ func (l *laneRun) catchUp(ctx context.Context, claim *dlq.LaneClaim, claimed int
 		}
 		l.lane.Bounded = true
 		return true, l.sendClaimed(ctx)
-	case err == nil && claim.Unfinished && !claim.Stopped:
+	case err == nil && claim.Unfinished:
 		// The database was restored, and the attempt has not noticed.
 		return true, l.sendClaimed(ctx)
 	default:

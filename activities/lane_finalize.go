@@ -79,9 +79,6 @@ func (l *laneRun) finishPage(ctx context.Context) error {
 
 // finalizeAcknowledged finalizes the messages that the previous attempt knew to be acknowledged.
 func (l *laneRun) finalizeAcknowledged(ctx context.Context) error {
-	if len(l.acknowledged) == 0 {
-		return nil
-	}
 	outcomes := make([]dlq.PageOutcome, len(l.acknowledged))
 	for i, a := range l.acknowledged {
 		outcomes[i] = dlq.PageOutcome{Outcome: dlq.Outcome{ID: a.ID, Result: dlq.ResultDelivered, Acknowledgement: a.At}, RetryCount: a.RetryCount}
