@@ -239,10 +239,11 @@ func (t *step) choose(ctx context.Context) error {
 		return err
 	}
 	t.plan = t.listing.Plan()
-	if fromQueue && len(t.plan.Claim) == 0 {
+	switch {
+	case len(t.plan.Claim) > 0:
+	case fromQueue:
 		c.Wait = queueRetryDelay
-	}
-	if isAllowed && !fromQueue && len(t.plan.Claim) == 0 && t.queue != nil {
+	case isAllowed && t.queue != nil:
 		c.Next = &t.queue.LaneQueue
 	}
 	return nil
@@ -253,11 +254,7 @@ func (t *step) listScan(ctx context.Context) error {
 	end := t.lane.UpperBound
 	if t.isBounded() {
 		var err error
-		if end, err = t.scanEnd(ctx); err != nil {
-			return err
-		}
-		t.args["end"] = end
-		if err := t.send(ctx, t.queueScan); err != nil {
+		if end, err = t.listBounded(ctx); err != nil {
 			return err
 		}
 	}
@@ -273,11 +270,11 @@ func (t *step) listScan(ctx context.Context) error {
 
 func bySeq(a, b dlq.Candidate) int { return cmp.Compare(a.Seq, b.Seq) }
 
-// scanEnd is how far a bounded lane reads.
-func (t *step) scanEnd(ctx context.Context) (int64, error) {
-	end := t.lane.UpperBound
+// listBounded lists the messages after the cursor for a bounded lane, and returns how far it reads.
+func (t *step) listBounded(ctx context.Context) (end int64, err error) {
+	end = t.lane.UpperBound
 	t.args["cursor"] = t.row.cursor
-	err := t.send(ctx, func(batch *pgx.Batch) {
+	err = t.send(ctx, func(batch *pgx.Batch) {
 		for _, sql := range []string{scanEndSQL, scanEndOfOriginalSQL} {
 			var seq int64
 			queueRows(batch, sql, t.args, []any{&seq}, func() {
@@ -285,6 +282,10 @@ func (t *step) scanEnd(ctx context.Context) (int64, error) {
 			})
 		}
 	})
+	if err == nil {
+		t.args["end"] = end
+		err = t.send(ctx, t.queueScan)
+	}
 	return end, err
 }
 
@@ -318,9 +319,8 @@ func (t *step) listQueue(ctx context.Context) error {
 	return err
 }
 
-// mayClaimUnlocked reports whether the candidates can be claimed without locking them, and looking around, before: they
-// follow the cursor, no message of the lane waits, no other job runs, and no transaction had locked a candidate when it was
-// listed. The claim itself tells whether one has meanwhile: see write.
+// mayClaimUnlocked reports whether the candidates can be claimed without locking them, and looking around, before. The
+// claim itself tells whether another transaction has locked or changed one since it was listed: see write.
 func (t *step) mayClaimUnlocked() bool {
 	return !t.mustLock && t.queueOf == nil && t.row.waiting == 0 && !t.job.hasOthers
 }

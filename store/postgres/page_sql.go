@@ -56,8 +56,7 @@ FOR UPDATE`
 	lockLimitsSQL = `
 SELECT FROM dlq.dlq_jobs WHERE id = @job AND (rate_limit > 0 OR step_limit IS NOT NULL) FOR NO KEY UPDATE`
 
-	// jobOfLaneSQL also tells whether the job has queues, and whether other jobs retry messages. Most pages need to
-	// know no more of either.
+	// jobOfLaneSQL also tells whether the job has queues, and whether other jobs retry messages.
 	jobOfLaneSQL = `
 SELECT b.state = 'RUNNING' AND b.ended_at IS NULL, b.rate_limit, b.next_at, b.step_limit, clock_timestamp(),
 	EXISTS (SELECT FROM dlq.dlq_job_queues q WHERE q.job_id = b.id),
@@ -86,10 +85,10 @@ LIMIT 1`
 
 // Then the lane lists the messages that it may claim next.
 const (
-	// listNextSQL lists the next messages of the dead-letter topic @topic: a page, and one more. The index contains the bucket, so the lane
-	// reads no rows of other lanes. Every change of a status sets updated_at, so messages that changed after the
-	// job's snapshot are left out. A row without xmax was never locked. An expression takes as long as all other conditions,
-	// so the usual original topic is compared first.
+	// listNextSQL lists the next messages of the dead-letter topic @topic: a page, and one more. The index contains the
+	// bucket, so the lane reads no rows of other lanes. Every change of a status sets updated_at, so messages that changed
+	// after the job's snapshot are left out. A row without xmax was never locked. An expression takes as long as all other
+	// conditions, so the usual original topic is compared first.
 	listNextSQL = nextOfLane + `
 	AND m.dlq_topic = @topic AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic
 	AND (m.original_topic = @usual_topic OR m.original_topic !~ @dead_letter_topics)
