@@ -19,7 +19,7 @@ const maxPreparable = 1000
 
 // pageStatements keeps the statements of pages by their texts. pgx would read the texts anew for each page.
 type pageStatements struct {
-	mu    sync.RWMutex
+	mu    sync.Mutex
 	known map[string]preparable
 }
 
@@ -49,10 +49,9 @@ func (n *pageStatements) number(batch *pgx.Batch) error {
 }
 
 func (n *pageStatements) of(sql string, args pgx.NamedArgs) (preparable, error) {
-	n.mu.RLock()
-	statement, isKnown := n.known[sql]
-	n.mu.RUnlock()
-	if isKnown {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if statement, isKnown := n.known[sql]; isKnown {
 		return statement, nil
 	}
 	own := make(pgx.NamedArgs, len(args))
@@ -63,7 +62,7 @@ func (n *pageStatements) of(sql string, args pgx.NamedArgs) (preparable, error) 
 	if err != nil {
 		return preparable{}, err
 	}
-	statement = preparable{sql: text, names: make([]string, len(values))}
+	statement := preparable{sql: text, names: make([]string, len(values))}
 	for i, value := range values {
 		name, isGiven := value.(string)
 		if !isGiven {
@@ -71,8 +70,6 @@ func (n *pageStatements) of(sql string, args pgx.NamedArgs) (preparable, error) 
 		}
 		statement.names[i] = name
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	if n.known == nil || len(n.known) >= maxPreparable {
 		n.known = map[string]preparable{}
 	}
