@@ -99,9 +99,7 @@ func (s *Store) releasePages(ctx context.Context, id dlq.ID) error {
 }
 
 const clearPageSQL = `
-UPDATE dlq.dlq_job_lanes SET page = '{}'
-WHERE job_id = @job AND lane = @lane AND pages >= ` + newestOfLane + `
-	AND epoch = @epoch`
+UPDATE dlq.dlq_job_lanes l SET page = '{}' WHERE ` + rowOfLane + ` AND l.epoch = @epoch`
 
 // ReleasePage requeues the messages that the lane has claimed and not finalized, uncounted.
 // Their queue is due at once. The errors come from FinalizePage.

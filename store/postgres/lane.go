@@ -17,8 +17,7 @@ const openLaneSQL = `
 UPDATE dlq.dlq_job_lanes l
 SET epoch = epoch + 1, scheduled_at = COALESCE(@scheduled_at::timestamptz, l.scheduled_at), attempt = COALESCE(@attempt::int, l.attempt)
 FROM dlq.dlq_jobs b
-WHERE l.job_id = @job AND l.lane = @lane AND l.pages >= ` + newestOfLane + `
-	AND b.id = l.job_id
+WHERE ` + rowOfLane + ` AND b.id = l.job_id
 	AND (@attempt::int IS NULL OR (l.scheduled_at, l.attempt) <= (@scheduled_at::timestamptz, @attempt::int))
 RETURNING b.workflow_id, b.spec, b.upper_bound, b.multi_target, b.state, b.lanes, l.epoch`
 

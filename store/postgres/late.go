@@ -53,8 +53,7 @@ WITH late AS MATERIALIZED (
 ), counted AS MATERIALIZED (
 	SELECT count(*) AS n
 	FROM late
-	JOIN dlq.dlq_job_lanes l ON l.job_id = @job AND l.lane = @lane
-		AND l.pages >= ` + newestOfLane + `
+	JOIN dlq.dlq_job_lanes l ON ` + rowOfLane + `
 	JOIN dlq.dlq_jobs b ON b.id = l.job_id AND b.ended_at IS NULL
 	WHERE l.epoch = @epoch OR late.id = ANY (l.page) OR late.seq > l.cursor
 		OR late.id IN (SELECT w.message_id FROM dlq.dlq_job_waiting w WHERE w.job_id = @job AND w.lane = @lane)
@@ -62,8 +61,7 @@ WITH late AS MATERIALIZED (
 	UPDATE dlq.dlq_job_lanes l
 	SET retried = l.retried + counted.n, updated_at = now()
 	FROM counted
-	WHERE l.job_id = @job AND l.lane = @lane AND l.pages >= ` + newestOfLane + `
-		AND counted.n > 0
+	WHERE ` + rowOfLane + ` AND counted.n > 0
 )
 SELECT (SELECT count(*) FROM late), counted.n FROM counted`
 

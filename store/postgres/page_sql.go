@@ -48,9 +48,10 @@ ORDER BY pages DESC
 LIMIT 1
 FOR UPDATE`
 
-	// newestOfLane starts at the highest count of pages, so it reads one version of the lane's row. max(pages) would
-	// read all that no vacuum has removed.
-	newestOfLane = `(SELECT pages FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane ORDER BY pages DESC LIMIT 1)`
+	// rowOfLane finds the row of a lane. It starts at the highest count of pages, so it reads one version of the row.
+	// max(pages) would read all that no vacuum has removed.
+	rowOfLane = `l.job_id = @job AND l.lane = @lane
+		AND l.pages >= (SELECT pages FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane ORDER BY pages DESC LIMIT 1)`
 
 	// lockLimitsSQL locks the row of a job that has limits. The lanes of a job without limits do not wait for each other.
 	lockLimitsSQL = `
@@ -333,6 +334,5 @@ SELECT m.id, m.seq, m.key_hash, m.original_topic,` + messageSize + `, m.retry_co
 FROM dlq.dlq_job_lanes l
 CROSS JOIN LATERAL unnest(l.page) AS p (id)
 JOIN dlq.dlq_messages m ON m.id = p.id
-WHERE l.job_id = @job AND l.lane = @lane AND l.pages >= ` + newestOfLane + `
-	AND l.epoch = @epoch
+WHERE ` + rowOfLane + ` AND l.epoch = @epoch
 	AND CASE WHEN m.status = 'RETRYING' AND m.owner_token = @token AND m.workflow_id = @workflow_id THEN true ELSE false END`
