@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,8 +25,12 @@ func TestAnotherMessageInThePlaceOfAListedOneIsNotClaimed(t *testing.T) {
 	deletion, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = deletion.Rollback(context.Background()) })
-	_, err = deletion.Exec(t.Context(), `SELECT pg_current_xact_id()`)
-	require.NoError(t, err)
+	// The snapshots of the step go back to the oldest transaction of all databases, and a vacuum keeps what they may see.
+	require.Eventually(t, func() bool {
+		isOldest := false
+		err := deletion.QueryRow(t.Context(), `SELECT pg_snapshot_xmin(pg_current_snapshot()) = pg_current_xact_id()`).Scan(&isOldest)
+		return err == nil && isOldest
+	}, 30*time.Second, 10*time.Millisecond, "older transactions of other tests run")
 	var place, reused string
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT ctid::text FROM dlq.dlq_messages WHERE id = $1`, [16]byte(arrivals[0].ID)).Scan(&place))
 	tracer := &afterBatch{}
