@@ -17,7 +17,7 @@ import (
 )
 
 // NextPage ends the page in hand as FinalizePage does, and claims the next messages of the lane, in the order of
-// arrival and as many as dlq.Listing.Plan allows. A queue that is due comes first. Otherwise, if scan is set, NextPage
+// arrival and as many as dlq.Listing allows. A queue that is due comes first. Otherwise, if scan is set, NextPage
 // claims the next messages of the scope and moves the cursor past them. The page in hand ends in the transaction of the
 // first claim. When this claim finds nothing, but more messages follow, NextPage claims again.
 //
