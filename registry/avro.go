@@ -117,6 +117,7 @@ func resolveAvro(node *avro.SchemaNode, namespace string, names map[string]*avro
 	default:
 		for _, name := range []string{fullName(node.Type, namespace), node.Type} {
 			if known := names[name]; known != nil {
+				known.tags = append(known.tags, t.tags...) // of a reference with attributes
 				return known, nil
 			}
 		}
@@ -141,7 +142,7 @@ func (c avroCodec) decode(into *dlq.Decoded, data []byte) error {
 
 func (avroCodec) rootOf([]byte) string { return "" }
 
-func (c avroCodec) shape(_ string, tagsOf func(typeName, field string) []string) (*shape, error) {
+func (c avroCodec) shapes(tagsOf func(typeName, field string) []string) (map[string]*shape, error) {
 	known := map[*avroType]*shape{}
 	var of func(*avroType) *shape
 	of = func(t *avroType) *shape {
@@ -161,12 +162,15 @@ func (c avroCodec) shape(_ string, tagsOf func(typeName, field string) []string)
 		}
 		return s
 	}
-	return of(c.root), nil
+	return map[string]*shape{"": of(c.root)}, nil
 }
 
 // tagsIn are the tags among the attributes of a type or a field, or among the keywords of a JSON Schema.
 func tagsIn(attributes map[string]any) (tags []string) {
-	list, _ := attributes[inlineTags].([]any)
+	list, isList := attributes[inlineTags].([]any)
+	if !isList {
+		list = []any{attributes[inlineTags]}
+	}
 	for _, item := range list {
 		if tag, ok := item.(string); ok {
 			tags = append(tags, tag)

@@ -143,10 +143,10 @@ func (f *fetch) add(ctx context.Context, name string, s sr.Schema, depth int) er
 	f.sources = append(f.sources, &source{text: s.Schema, name: name})
 	if s.SchemaMetadata != nil {
 		for field, tags := range s.SchemaMetadata.Tags {
-			if f.size += len(field); f.size > maxText {
+			f.tags[field] = append(f.tags[field], tags...)
+			if f.size += len(field) + len(tags) + len(strings.Join(tags, "")); f.size > maxText {
 				return badSchema("its schema and the references have more than %d bytes", maxText)
 			}
-			f.tags[field] = append(f.tags[field], tags...)
 		}
 	}
 	return nil

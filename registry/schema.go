@@ -32,8 +32,8 @@ type codec interface {
 	reads(writer codec, data []byte) error
 	// rootOf names the type of a value, if the schema has several for values.
 	rootOf(data []byte) string
-	// shape is what the schema says about values of a type. tagsOf has further tags of the fields of a type.
-	shape(root string, tagsOf func(typeName, field string) []string) (*shape, error)
+	// shapes are what the schema says about values, by their types. tagsOf has further tags of the fields of a type.
+	shapes(tagsOf func(typeName, field string) []string) (map[string]*shape, error)
 }
 
 // maxVersions limits the subjects of one schema that are kept.

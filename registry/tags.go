@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -32,33 +31,34 @@ func (d *Decoder) Tagged(ctx context.Context, data []byte, tags []string) ([]mas
 		return nil, err
 	}
 	var paths []masking.Path
-	err = guard(reasonSchema, func() (err error) { paths, err = s.tagged(data[dlq.SchemaPrefix:], tags); return err })
+	err = guard(reasonSchema, func() (err error) { paths, err = s.tagged(ctx, data[dlq.SchemaPrefix:], tags); return err })
 	return paths, err
 }
 
 // tagger has the tags of a schema's metadata, and the paths that were asked for.
 type tagger struct {
-	metadata []metadataTags
+	metadata map[string][]string // tags by patterns of full names of fields
+	left     int                 // of maxMatching
 	mu       sync.Mutex
+	shapes   map[string]*shape // nil before they are needed
+	err      error             // why there are none
 	known    map[string][]masking.Path
 }
 
-type metadataTags struct {
-	field *regexp.Regexp // matches the full name of a field
-	last  *regexp.Regexp // matches its last name
-	tags  []string
-}
-
-// anyRun are the wildcards in the metadata's names of fields: ** crosses dots, * and ? do not.
-var anyRun = strings.NewReplacer(`\*\*`, `.*`, `\*`, `[^.]*`, `\?`, `[^.]`)
+const (
+	// maxMatching limits the characters that are compared with patterns of the metadata; matchCost is more for each
+	// comparison.
+	maxMatching = 1 << 26
+	matchCost   = 16
+	// maxKnown limits the roots and tags whose paths are kept.
+	maxKnown = 100
+)
 
 func newTagger(metadata map[string][]string) *tagger {
-	t := &tagger{known: map[string][]masking.Path{}}
-	for _, name := range slices.Sorted(maps.Keys(metadata)) {
-		whole := func(pattern string) *regexp.Regexp {
-			return regexp.MustCompile("(?s)^" + anyRun.Replace(regexp.QuoteMeta(pattern)) + "$")
-		}
-		t.metadata = append(t.metadata, metadataTags{whole(name), whole(name[strings.LastIndexByte(name, '.')+1:]), metadata[name]})
+	t := &tagger{metadata: map[string][]string{}, left: maxMatching, known: map[string][]masking.Path{}}
+	for pattern, tags := range metadata {
+		pattern = strings.ReplaceAll(pattern, "**.*", "**") // as Confluent does
+		t.metadata[pattern] = append(t.metadata[pattern], tags...)
 	}
 	return t
 }
@@ -66,29 +66,86 @@ func newTagger(metadata map[string][]string) *tagger {
 // ofField are the tags of a field of a type in the metadata. A type without a name is one of JSON Schema, whose fields are
 // matched by their last name: the place of a field is not known before the paths are.
 func (t *tagger) ofField(typeName, field string) (tags []string) {
-	for _, m := range t.metadata {
-		if typeName == "" && m.last.MatchString(field) || typeName != "" && m.field.MatchString(typeName+"."+field) {
-			tags = append(tags, m.tags...)
+	name := []rune(typeName + "." + field)
+	if typeName == "" {
+		name = []rune(field[strings.LastIndexByte(field, '.')+1:])
+	}
+	for pattern, of := range t.metadata {
+		if t.left -= matchCost; t.left < 0 {
+			return nil
+		}
+		if typeName == "" {
+			pattern = pattern[max(strings.LastIndexByte(pattern, '.')+1, strings.LastIndex(pattern, "**")):]
+		}
+		if t.matches(pattern, name) {
+			tags = append(tags, of...)
 		}
 	}
 	return tags
 }
 
-func (s *schema) tagged(data []byte, tags []string) ([]masking.Path, error) {
+// matches compares a name with a pattern, in which ** stands for any characters, and * and ? for those that are no dots.
+func (t *tagger) matches(pattern string, name []rune) bool {
+	if !strings.ContainsAny(pattern, "*?") {
+		return pattern == string(name)
+	}
+	ends := make([]bool, len(name)+1) // of the parts of the name that the pattern matches so far
+	ends[0] = true
+	wasStar := false
+	for i, c := range pattern {
+		if t.left -= len(ends) + matchCost; t.left < 0 || !slices.Contains(ends, true) {
+			return false
+		}
+		isStar := c == '*' && !wasStar
+		switch {
+		case isStar:
+			crossesDots := strings.HasPrefix(pattern[i:], "**")
+			for at, r := range name {
+				ends[at+1] = ends[at+1] || ends[at] && (crossesDots || r != '.')
+			}
+			isStar = crossesDots
+		case c != '*':
+			for at := len(name); at > 0; at-- {
+				r := name[at-1]
+				ends[at] = ends[at-1] && (r == c || c == '?' && r != '.')
+			}
+			ends[0] = false
+		}
+		wasStar = isStar
+	}
+	return ends[len(name)]
+}
+
+// tagged computes nothing after the end of ctx: each message of a list may have another root.
+func (s *schema) tagged(ctx context.Context, data []byte, tags []string) ([]masking.Path, error) {
 	root := s.codec.rootOf(data)
 	key := strings.Join(append(slices.Clone(tags), root), "\x00")
-	s.tagger.mu.Lock()
-	defer s.tagger.mu.Unlock()
-	if paths, ok := s.tagger.known[key]; ok {
+	t := s.tagger
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if paths, ok := t.known[key]; ok {
 		return paths, nil
 	}
-	shape, err := s.codec.shape(root, s.tagger.ofField)
-	if err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, errTimeout
 	}
-	paths := pathsOf(shape, tags)
-	s.tagger.known[key] = paths
-	return paths, nil
+	if t.shapes == nil && t.err == nil {
+		if t.shapes, t.err = s.codec.shapes(t.ofField); t.left < 0 {
+			t.err = &failure{reasonTooLarge, "the tags of its metadata take too many steps"}
+		}
+	}
+	if t.err != nil {
+		return nil, t.err
+	}
+	shape := t.shapes[root]
+	if shape == nil {
+		return nil, badValue("it names no message of its schema")
+	}
+	if len(t.known) >= maxKnown {
+		clear(t.known)
+	}
+	t.known[key] = pathsOf(shape, tags)
+	return t.known[key], nil
 }
 
 // shape is what a schema says about a place in the JSON of its values.
@@ -96,17 +153,20 @@ type shape struct {
 	tags    []string
 	same    []*shape // that describe the same place, such as the branches of a union
 	members []member
+	isText  bool // the JSON has no places for the members, so tags below hide it as a whole
 }
 
 // member is the shape of a member; with the name any, of every member or item.
 type member struct {
-	name string
+	name string // as a path has it
 	*shape
 }
 
 const anyName = ""
 
-func (s *shape) add(name string, of *shape) { s.members = append(s.members, member{name, of}) }
+func (s *shape) add(name string, of *shape) {
+	s.members = append(s.members, member{masking.Literal(name), of})
+}
 
 // The limits of the paths of a schema. Beyond them fields are found by their names at any depth, and beyond maxTagged names
 // values are hidden as a whole.
@@ -121,16 +181,17 @@ type tagFinder struct {
 	wanted []string
 	open   map[*shape]bool // on the way from the root, so that a type in itself ends the way
 	paths  map[string]masking.Path
-	steps  int
+	left   int // steps
 }
 
 func pathsOf(root *shape, tags []string) []masking.Path {
-	f := &tagFinder{wanted: tags, open: map[*shape]bool{}, paths: map[string]masking.Path{}}
+	f := &tagFinder{wanted: tags, open: map[*shape]bool{}, paths: map[string]masking.Path{}, left: maxSteps}
 	if f.walk(root, nil); f.isFull() {
 		clear(f.paths)
+		f.left = 10 * maxSteps
 		f.anywhere(root, nil)
 	}
-	if len(f.paths) > maxTagged {
+	if f.isFull() {
 		return []masking.Path{masking.Whole}
 	}
 	var paths []masking.Path
@@ -140,16 +201,16 @@ func pathsOf(root *shape, tags []string) []masking.Path {
 	return paths
 }
 
-func (f *tagFinder) isFull() bool { return f.steps > maxSteps || len(f.paths) > maxTagged }
+func (f *tagFinder) isFull() bool { return f.left < 0 || len(f.paths) > maxTagged }
 
 // walk adds the paths from a shape at a place.
 func (f *tagFinder) walk(s *shape, place []string) {
-	f.steps++
+	f.left--
 	switch {
 	case f.isFull():
 	case f.has(s.tags):
 		f.add(place...)
-	case f.open[s] || len(place) > maxPlace:
+	case s.isText || f.open[s] || len(place) > maxPlace:
 		f.anywhere(s, place)
 	default:
 		f.open[s] = true
@@ -157,7 +218,7 @@ func (f *tagFinder) walk(s *shape, place []string) {
 			f.walk(same, place)
 		}
 		for _, m := range s.members {
-			f.walk(m.shape, append(place[:len(place):len(place)], masking.Literal(m.name)))
+			f.walk(m.shape, append(slices.Clip(place), m.name))
 		}
 		delete(f.open, s)
 	}
@@ -165,37 +226,41 @@ func (f *tagFinder) walk(s *shape, place []string) {
 
 // anywhere adds the names of the tagged members below a place, at any depth.
 func (f *tagFinder) anywhere(from *shape, place []string) {
-	if f.isHere(from, map[*shape]bool{}) {
-		f.add(place...)
-		return
+	type visited struct {
+		*shape
+
+		as     *member // nil at the place itself
+		isText bool
 	}
-	seen := map[*shape]bool{}
-	var visit func(s *shape)
-	visit = func(s *shape) {
-		if seen[s] {
+	seen := map[visited]bool{}
+	var visit func(v visited)
+	visit = func(v visited) {
+		v.isText = v.isText || v.shape.isText
+		if f.isFull() || seen[v] {
 			return
 		}
-		seen[s] = true
-		for _, same := range s.same {
-			visit(same)
+		seen[v] = true
+		f.left--
+		switch {
+		case f.has(v.tags) && v.as == nil:
+			f.add(place...)
+			return
+		case f.has(v.tags):
+			f.add(append(slices.Clip(place), "**", v.as.name)...)
+			return
 		}
-		for _, m := range s.members {
-			if f.isHere(m.shape, map[*shape]bool{}) {
-				f.add(append(place[:len(place):len(place)], "**", masking.Literal(m.name))...)
+		for _, same := range v.same {
+			visit(visited{same, v.as, v.isText})
+		}
+		for i := range v.members {
+			as := &v.members[i]
+			if v.isText {
+				as = v.as
 			}
-			visit(m.shape)
+			visit(visited{v.members[i].shape, as, v.isText})
 		}
 	}
-	visit(from)
-}
-
-// isHere reports whether a shape, or one of the same place, is tagged.
-func (f *tagFinder) isHere(s *shape, seen map[*shape]bool) bool {
-	if seen[s] {
-		return false
-	}
-	seen[s] = true
-	return f.has(s.tags) || slices.ContainsFunc(s.same, func(same *shape) bool { return f.isHere(same, seen) })
+	visit(visited{shape: from})
 }
 
 func (f *tagFinder) has(tags []string) bool {

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,34 +10,36 @@ import (
 
 func (*jsonSchema) rootOf([]byte) string { return "" }
 
-// shape reads the keywords that lead to values, of all drafts at once, and also those beside a reference, which older drafts
+// shapes reads the keywords that lead to values, of all drafts at once, and also those beside a reference, which older drafts
 // ignore. A reference that cannot be followed is an error: what it leads to may have tags.
-func (j *jsonSchema) shape(_ string, tagsOf func(typeName, field string) []string) (*shape, error) {
-	g := jsonShapes{tagsOf: tagsOf, known: map[string]*shape{}, named: map[string][]jsonPlace{}}
-	documents := make([]jsonPlace, len(j.sources)) // the last is the schema itself
-	for i, s := range j.sources {
+func (j *jsonSchema) shapes(tagsOf func(typeName, field string) []string) (map[string]*shape, error) {
+	g := jsonShapes{tagsOf: tagsOf, known: map[uintptr]*shape{}, followed: map[string]*shape{}, named: map[string][]jsonPlace{}}
+	var document jsonPlace // the last is the schema itself
+	for _, s := range j.sources {
 		node, err := parseJSON([]byte(s.text))
 		if err != nil {
 			return nil, err
 		}
-		documents[i] = jsonPlace{pointer: strconv.Itoa(i), node: node}
-		documents[i].base = &documents[i]
-		g.named[s.name] = append(g.named[s.name], documents[i])
-		g.collect(documents[i])
+		document = jsonPlace{node: node, bases: []any{node}}
+		if s.name != "" {
+			g.named[lastName(s.name)] = append(g.named[lastName(s.name)], document)
+		}
+		g.collect(document)
 	}
-	return g.of(documents[len(documents)-1]), g.err
+	return map[string]*shape{"": g.of(document)}, g.err
 }
 
 // jsonPlace is a part of a schema.
 type jsonPlace struct {
-	pointer string // with the number of the document before it
-	node    any
-	base    *jsonPlace // the part around it that has an identifier, to which references without one are relative
+	node any
+	// bases are the document and the parts around it that have identifiers. References without a document are relative to one
+	// of them: which one depends on the draft.
+	bases []any
 }
 
 // below is the part with a name, or with an index of a list. Its node is nil if there is none.
-func (p *jsonPlace) below(name string) jsonPlace {
-	b := jsonPlace{pointer: p.pointer + "/" + strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1"), base: p.base}
+func (p jsonPlace) below(name string) jsonPlace {
+	b := jsonPlace{bases: p.bases}
 	switch node := p.node.(type) {
 	case map[string]any:
 		b.node = node[name]
@@ -45,14 +48,15 @@ func (p *jsonPlace) below(name string) jsonPlace {
 			b.node = node[i]
 		}
 	}
-	if idOf := identifierOf(b.node); idOf != "" {
-		b.base = &jsonPlace{pointer: b.pointer, node: b.node}
-		b.base.base = b.base
+	for _, id := range identifiersOf(b.node) {
+		if id[0] != '#' { // else it is an anchor
+			b.bases = append(slices.Clip(p.bases), b.node)
+		}
 	}
 	return b
 }
 
-func (p *jsonPlace) each(visit func(name string, part jsonPlace)) {
+func (p jsonPlace) each(visit func(name string, part jsonPlace)) {
 	switch node := p.node.(type) {
 	case map[string]any:
 		for name := range node {
@@ -65,44 +69,63 @@ func (p *jsonPlace) each(visit func(name string, part jsonPlace)) {
 	}
 }
 
-// identifierOf is empty for the anchors of older drafts, which are written as identifiers.
-func identifierOf(node any) string {
+func identifiersOf(node any) (ids []string) {
 	keywords, _ := node.(map[string]any)
 	for _, keyword := range []string{"$id", "id"} {
-		if text, ok := keywords[keyword].(string); ok && !strings.HasPrefix(text, "#") {
-			return strings.TrimSuffix(text, "#")
+		if id, _ := keywords[keyword].(string); id != "" {
+			ids = append(ids, id)
 		}
 	}
-	return ""
+	return ids
 }
+
+// lastName is the part of a URL behind its last slash. Relative URLs keep it, whatever they are relative to.
+func lastName(url string) string { return url[strings.LastIndexByte(url, '/')+1:] }
 
 // jsonShapes makes the shapes of JSON Schemas.
 type jsonShapes struct {
-	tagsOf func(typeName, field string) []string
-	known  map[string]*shape      // by pointers
-	named  map[string][]jsonPlace // by names of references, identifiers, and anchors with #
-	err    error                  // the first
+	tagsOf   func(typeName, field string) []string
+	known    map[uintptr]*shape     // by the addresses of the maps with their keywords
+	followed map[string]*shape      // by references
+	named    map[string][]jsonPlace // by the last names of documents, and anchors with #
+	targets  int                    // of all references
+	err      error                  // the first
 }
+
+// maxTargets limits the places that references lead to.
+const maxTargets = 100_000
 
 // collect finds the identifiers and anchors of a document.
 func (g *jsonShapes) collect(p jsonPlace) {
-	if id := identifierOf(p.node); id != "" {
-		g.named[id] = append(g.named[id], p)
-	}
 	keywords, _ := p.node.(map[string]any)
-	for _, keyword := range []string{"$anchor", "$dynamicAnchor", "$id", "id"} {
-		if text, ok := keywords[keyword].(string); ok && (strings.HasPrefix(text, "#") || strings.HasSuffix(keyword, "nchor")) {
-			anchor := "#" + strings.TrimPrefix(text, "#")
-			g.named[anchor] = append(g.named[anchor], p)
+	add := func(name string) { g.named[name] = append(g.named[name], p) }
+	for _, id := range identifiersOf(p.node) {
+		document, anchor, _ := strings.Cut(id, "#")
+		if document != "" {
+			add(lastName(document))
 		}
+		if anchor != "" {
+			add("#" + anchor)
+		}
+	}
+	for _, keyword := range []string{"$anchor", "$dynamicAnchor"} {
+		if anchor, ok := keywords[keyword].(string); ok {
+			add("#" + anchor)
+		}
+	}
+	if keywords["$recursiveAnchor"] == true {
+		add("$recursiveAnchor")
 	}
 	p.each(func(_ string, part jsonPlace) { g.collect(part) })
 }
 
 // The keywords whose schemas describe the same place, and those that describe its members and items without a name.
 var (
-	sameKeywords = []string{"allOf", "anyOf", "oneOf", "if", "then", "else", "not", "dependentSchemas", "dependencies", "contentSchema"}
-	anyKeywords  = []string{
+	sameKeywords = []string{
+		"allOf", "anyOf", "oneOf", "if", "then", "else", "not", "dependentSchemas", "dependencies", "propertyNames",
+		"type", "extends", "disallow", // of draft 3
+	}
+	anyKeywords = []string{
 		"items", "prefixItems", "additionalItems", "unevaluatedItems", "contains",
 		"patternProperties", "additionalProperties", "unevaluatedProperties",
 	}
@@ -111,12 +134,16 @@ var (
 )
 
 func (g *jsonShapes) of(p jsonPlace) *shape {
-	if s := g.known[p.pointer]; s != nil {
+	keywords, ok := p.node.(map[string]any)
+	if !ok {
+		return &shape{}
+	}
+	address := reflect.ValueOf(keywords).Pointer()
+	if s := g.known[address]; s != nil {
 		return s
 	}
-	keywords, _ := p.node.(map[string]any)
 	s := &shape{tags: tagsIn(keywords)}
-	g.known[p.pointer] = s
+	g.known[address] = s
 	schemasOf := func(keyword string, visit func(*shape)) {
 		part := p.below(keyword)
 		if _, isList := part.node.([]any); isList || slices.Contains(listedKeywords, keyword) {
@@ -131,37 +158,47 @@ func (g *jsonShapes) of(p jsonPlace) *shape {
 	for _, keyword := range anyKeywords {
 		schemasOf(keyword, func(of *shape) { s.add(anyName, of) })
 	}
-	properties := p.below("properties")
-	properties.each(func(name string, schema jsonPlace) {
+	schemasOf("contentSchema", func(of *shape) { s.same = append(s.same, &shape{isText: true, same: []*shape{of}}) })
+	p.below("properties").each(func(name string, schema jsonPlace) {
 		s.add(name, &shape{tags: g.tagsOf("", name), same: []*shape{g.of(schema)}})
 	})
 	for _, keyword := range references {
 		if to, ok := keywords[keyword].(string); ok {
-			g.follow(s, &p, to)
+			s.same = append(s.same, g.follow(p, to))
 		}
+	}
+	if keywords["$recursiveRef"] != nil && g.named["$recursiveAnchor"] != nil {
+		s.same = append(s.same, g.follow(p, "$recursiveAnchor"))
 	}
 	return s
 }
 
-// follow adds all schemas that a reference may lead to.
-func (g *jsonShapes) follow(s *shape, from *jsonPlace, reference string) {
+// follow is the shape of all schemas that a reference may lead to.
+func (g *jsonShapes) follow(from jsonPlace, reference string) *shape {
 	document, fragment, _ := strings.Cut(reference, "#")
+	isPointer := fragment == "" || fragment[0] == '/'
+	s := &shape{}
 	var targets []jsonPlace
-	switch {
-	case fragment != "" && fragment[0] != '/':
-		targets = g.named["#"+fragment]
-	case document == "":
-		targets = []jsonPlace{*from.base}
-	default:
-		for name, places := range g.named {
-			if name == document || strings.HasSuffix(name, "/"+document) || name != "" && strings.HasSuffix(document, "/"+name) {
-				targets = append(targets, places...)
-			}
+	if document == "" && isPointer {
+		for i := range from.bases {
+			targets = append(targets, jsonPlace{from.bases[i], from.bases[:i+1]})
 		}
+	} else {
+		if known := g.followed[reference]; known != nil {
+			return known
+		}
+		g.followed[reference] = s
+		if targets = g.named[lastName(document)]; !isPointer {
+			targets = g.named["#"+fragment]
+		}
+	}
+	if g.targets += len(targets); g.targets > maxTargets {
+		g.err = &failure{reasonTooLarge, "its references lead to too many places"}
+		return s
 	}
 	isFound := false
 	for _, target := range targets {
-		if fragment != "" && fragment[0] == '/' {
+		if isPointer {
 			target = pointed(target, fragment)
 		}
 		if target.node != nil {
@@ -172,6 +209,7 @@ func (g *jsonShapes) follow(s *shape, from *jsonPlace, reference string) {
 	if !isFound && g.err == nil {
 		g.err = badSchema("%.200q is not among its references", reference)
 	}
+	return s
 }
 
 // pointed is the part that a JSON pointer leads to.

@@ -17,22 +17,36 @@ func (p *protobuf) rootOf(data []byte) string {
 	return string(md.FullName())
 }
 
-// shape follows messages as protojson writes them. An Any may have each message of the schema.
-func (p *protobuf) shape(root string, tagsOf func(typeName, field string) []string) (*shape, error) {
-	known := map[protoreflect.FullName]*shape{}
+// shapes follow messages as protojson writes them. An Any may have each message of the schema, and other messages of Google
+// may be texts or numbers.
+func (p *protobuf) shapes(tagsOf func(typeName, field string) []string) (map[string]*shape, error) {
+	known := map[string]*shape{}
+	enums := map[protoreflect.FullName]*shape{}
+	files := map[string][]string{} // their tags
 	anything := &shape{}
 	messages, extensions := p.all()
+	ofEnum := func(ed protoreflect.EnumDescriptor) *shape {
+		s := enums[ed.FullName()]
+		if s == nil {
+			s = &shape{tags: metaTags(ed.Options())}
+			for i := range ed.Values().Len() {
+				s.tags = append(s.tags, metaTags(ed.Values().Get(i).Options())...)
+			}
+			enums[ed.FullName()] = s
+		}
+		return s
+	}
 	var of func(protoreflect.MessageDescriptor) *shape
 	field := func(fd protoreflect.FieldDescriptor) *shape {
 		s := &shape{tags: slices.Concat(metaTags(fd.Options()), tagsOf(string(fd.ContainingMessage().FullName()), string(fd.Name())))}
-		value := &shape{}
-		switch {
-		case fd.IsMap() && fd.MapValue().Message() != nil:
-			value = of(fd.MapValue().Message())
-		case !fd.IsMap() && fd.Message() != nil:
-			value = of(fd.Message())
-		case fd.Enum() != nil:
-			value.tags = metaTags(fd.Enum().Options())
+		value, single := &shape{}, fd
+		if fd.IsMap() {
+			single = fd.MapValue()
+		}
+		if single.Message() != nil {
+			value = of(single.Message())
+		} else if single.Enum() != nil {
+			value = ofEnum(single.Enum())
 		}
 		if fd.IsList() || fd.IsMap() {
 			s.add(anyName, value)
@@ -42,31 +56,36 @@ func (p *protobuf) shape(root string, tagsOf func(typeName, field string) []stri
 		return s
 	}
 	of = func(md protoreflect.MessageDescriptor) *shape {
-		if s := known[md.FullName()]; s != nil {
+		if s := known[string(md.FullName())]; s != nil {
 			return s
 		}
-		s := &shape{tags: metaTags(md.Options())}
-		known[md.FullName()] = s
+		file := md.ParentFile()
+		if _, ok := files[file.Path()]; !ok {
+			files[file.Path()] = metaTags(file.Options())
+		}
+		s := &shape{tags: slices.Concat(metaTags(md.Options()), files[file.Path()])}
+		known[string(md.FullName())] = s
+		fields := s
+		if md.FullName().Parent() == "google.protobuf" {
+			fields = &shape{isText: true}
+			s.same = append(s.same, fields)
+		}
 		if md.FullName() == "google.protobuf.Any" {
 			s.same = append(s.same, anything)
-			return s
 		}
 		for i := range md.Fields().Len() {
 			fd := md.Fields().Get(i)
-			s.add(fd.JSONName(), field(fd))
+			fields.add(fd.JSONName(), field(fd))
 		}
 		for _, fd := range extensions[md.FullName()] {
-			s.add("["+string(fd.FullName())+"]", field(fd))
+			fields.add("["+string(fd.FullName())+"]", field(fd))
 		}
 		return s
 	}
 	for _, md := range messages {
 		anything.same = append(anything.same, of(md))
 	}
-	if s := known[protoreflect.FullName(root)]; s != nil {
-		return s, nil
-	}
-	return nil, badValue("it names no message of its schema")
+	return known, nil
 }
 
 // all are the messages of the schema and of its imports, and their extensions by message.
