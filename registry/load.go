@@ -29,6 +29,9 @@ func (d *Decoder) schema(ctx context.Context, id uint32) (*schema, error) {
 	if s, err := d.cached(id); s != nil || err != nil {
 		return s, err
 	}
+	if ctx.Err() != nil { // nobody would wait
+		return nil, errTimeout
+	}
 	loaded := d.loads.DoChan(strconv.FormatUint(uint64(id), 10), func() (any, error) { return d.load(context.WithoutCancel(ctx), id) })
 	select {
 	case result := <-loaded:

@@ -1,7 +1,9 @@
 package registry_test
 
 import (
+	"context"
 	"encoding/json"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -103,5 +105,23 @@ func TestWildcardsOfTheMetadataCrossDots(t *testing.T) {
 			w.serve(map[string]string{"/schemas/ids/1": string(answer)})
 			assert.Equal(t, want[i], w.tagged(wire(1, 0)), field)
 		}
+	}
+}
+
+func TestTagsThatNobodyWaitsForAskNothingOfTheRegistry(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	id := w.register("orders-value", sr.TypeJSON, `{`+piiTag+`}`)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for other := range uint32(100) {
+		_, err := w.decoder.Tagged(ended, wire(id+1+other, '{', '}'), []string{"PII"})
+		require.Error(t, err)
+	}
+	require.Equal(t, []string{"*"}, w.tagged(wire(id, '{', '}')))
+	_, err := w.decoder.Tagged(ended, wire(id, '{', '}'), []string{"PII"})
+	require.NoError(t, err, "what is known needs no time")
+	for len(w.requests) > 0 {
+		require.Contains(t, <-w.requests, "/schemas/ids/"+strconv.Itoa(int(id)))
 	}
 }
