@@ -42,7 +42,7 @@ func (g guard) Export(ctx context.Context, ids []dlq.ID) ([]dlq.Detail, error) {
 		d := &exported[i]
 		hidePrevious(ctx, d)
 		if mask := g.masking.For(d.DLQTopic, d.OriginalTopic); mask != nil {
-			*d = g.withTags(tags, mask, &d.Record).Show(d, nil).Detail
+			*d = g.hideListed(tags, mask, d).Detail
 		}
 	}
 	return exported, nil

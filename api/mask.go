@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -22,6 +23,9 @@ const unmaskedFor = 10 * time.Minute
 // maxRead is how large a message may be that a list reads to find what its error quotes, in bytes. The error of a larger
 // one is hidden.
 const maxRead = 1 << 20
+
+// maxDecoded is how large a value may be that a list decodes, in bytes: it may need a hundred times as much memory.
+const maxDecoded = 64 << 10
 
 // maskRoom is the memory for hiding the parts of one message.
 const maskRoom = 8 << 20
@@ -97,12 +101,29 @@ func (g guard) withTags(ctx context.Context, mask *dlq.Mask, r *dlq.Record) *dlq
 	})
 }
 
+// hideListed hides parts of a message of a list, where it decodes value and key only to know what others quote of them. It
+// decodes nothing after the end of ctx.
+func (g guard) hideListed(ctx context.Context, mask *dlq.Mask, d *dlq.Detail) *dlq.Shown {
+	decoded := *d
+	var key json.RawMessage
+	if ctx.Err() == nil && len(d.Record.Value) <= maxDecoded {
+		if view := decode(ctx, g.decoder, &decoded); view != nil {
+			key = view.Payload
+		}
+	}
+	s := g.withTags(ctx, mask, &d.Record).Show(&decoded, key)
+	if s.Schema, s.DecodeError = d.Schema, s.Text(d.DecodeError); len(d.Payload) == 0 {
+		s.Payload = nil
+	}
+	return s
+}
+
 // hideRecord hides parts of a record that a message only points to.
 func (g guard) hideRecord(ctx context.Context, s *shownMessage, record dlq.Record) dlq.Record {
 	if s.mask == nil {
 		return record
 	}
-	hidden := g.withTags(ctx, s.mask, &record).Show(&dlq.Detail{Record: record}, nil)
+	hidden := g.hideListed(ctx, s.mask, &dlq.Detail{Record: record})
 	for _, part := range hidden.Masked {
 		if !slices.Contains(s.Masked, part) {
 			s.Masked = append(s.Masked, part)

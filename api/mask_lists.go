@@ -31,7 +31,7 @@ func (u *unread) hidden(ctx context.Context, g *guard, d *dlq.Detail) *dlq.Shown
 	if u.listed != nil && len(u.listed.Payload) > 0 {
 		d.Payload = u.listed.Payload
 	}
-	return g.withTags(ctx, u.mask, &d.Record).Show(d, nil)
+	return g.hideListed(ctx, u.mask, d)
 }
 
 // hiddenUnread is for a message that is gone or too large.
@@ -215,6 +215,8 @@ func (g guard) hideSummary(ctx context.Context, spec *dlq.JobSpec, summary *dlq.
 	if g.masking == nil {
 		return nil
 	}
+	var groups []*dlq.Group
+	ofGroup := map[*dlq.Group]*dlq.PlanGroup{}
 	for i := range summary.ByGroup {
 		of := &summary.ByGroup[i]
 		if of.ID == nil {
@@ -226,11 +228,15 @@ func (g guard) hideSummary(ctx context.Context, spec *dlq.JobSpec, summary *dlq.
 			return err
 		case err != nil:
 			of.Title = g.masking.All().Unread().Text(of.Title)
-			continue
+		default:
+			groups = append(groups, &group)
+			ofGroup[&group] = of
 		}
-		if err := g.hideGroups(ctx, &group); err != nil {
-			return err
-		}
+	}
+	if err := g.hideGroups(ctx, groups...); err != nil {
+		return err
+	}
+	for group, of := range ofGroup {
 		of.Title = dlq.GroupTitle(&group.Fingerprint)
 	}
 	return g.hideClasses(ctx, spec, summary.ByErrorClass)

@@ -1,6 +1,11 @@
 package api_test
 
 import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"testing"
 
@@ -8,6 +13,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/dlq/masking"
 )
 
 // tagged hides what the schemas tag with PII; see decoder.
@@ -86,4 +92,78 @@ func TestFiltersByPartsThatASchemaMayTagNeedThePermission(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?"+query, bearer("admin")).status, query)
 	}
 	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?header.tenant=a", bearer("operator")).status)
+}
+
+// cards is a registry whose schema 7 is {"a": number} with the tag PII, and tags nothing else. The number is no text of the
+// value.
+type cards struct{ isAway bool }
+
+func (c cards) Decode(context.Context, string, bool, []byte) (dlq.Decoded, error) {
+	if c.isAway {
+		return dlq.Decoded{}, errors.New("it is away")
+	}
+	return dlq.Decoded{JSON: []byte(`{"a":` + hiddenNumber + `}`), Schema: dlq.Schema{Format: "AVRO", ID: 7}}, nil
+}
+
+func (cards) Encode(context.Context, string, []byte, json.RawMessage) ([]byte, dlq.Decoded, error) {
+	return nil, dlq.Decoded{}, dlq.ErrUnavailable
+}
+
+func (c cards) Tagged(ctx context.Context, data []byte, tags []string) ([]masking.Path, error) {
+	if c.isAway {
+		return nil, errors.New("it is away")
+	}
+	return decoder{}.Tagged(ctx, data, tags)
+}
+
+const hiddenNumber = "4111111111111111"
+
+func TestErrorsQuoteNoNumbersOfValuesAndKeysThatOnlyTheRegistryCanRead(t *testing.T) {
+	t.Parallel()
+	encoded := append([]byte{0, 0, 0, 0, 7}, binary.AppendVarint(nil, 4111111111111111)...)
+	for name, change := range map[string]func(*dlq.Arrival){
+		"value": func(a *dlq.Arrival) { a.Record.Value, a.Payload, a.DecodeError = encoded, nil, "it was away" },
+		"key":   func(a *dlq.Arrival) { a.Record.Key = encoded },
+	} {
+		for _, with := range []api.Decoder{cards{}, cards{isAway: true}, nil} {
+			w := start(t, tagged(t), func(o *api.Options) { o.Decoder = with })
+			id := w.add(1, change, func(a *dlq.Arrival) {
+				a.ErrorMessage = "card " + hiddenNumber + " was refused"
+				a.Fingerprint.Message = a.ErrorMessage
+			})[0]
+			for _, path := range []string{messagePath(id), "/api/v1/dlq/orders.dlq.v1", "/api/v1/dlq/orders.dlq.v1/export", "/api/v1/groups?topic=orders.dlq.v1"} {
+				got := w.call(http.MethodGet, path)
+				require.Equal(t, http.StatusOK, got.status, got.body)
+				require.NotContains(t, got.body, hiddenNumber, "%s %s %v", name, path, with)
+			}
+		}
+	}
+}
+
+func TestAValueThatIsHiddenForItsTagsShowsNotItsLastCharacters(t *testing.T) {
+	t.Parallel()
+	for _, with := range []api.Decoder{cards{isAway: true}, nil} {
+		w := start(t, masked(t, dlq.MaskRule{Topics: []string{"orders.*"}, Tags: []string{"PII"}, As: "last4"}), func(o *api.Options) { o.Decoder = with })
+		id := w.add(1, func(a *dlq.Arrival) {
+			a.Record.Value = []byte("\x00\x00\x00\x00\x07\x18a short name\x08pin7")
+			a.Record.Key, a.Payload, a.ErrorMessage = a.Record.Value, nil, ""
+		})[0]
+		for _, path := range []string{messagePath(id), "/api/v1/dlq/orders.dlq.v1/export"} {
+			got := w.call(http.MethodGet, path)
+			require.NotContains(t, got.body, "pin7")
+			require.NotContains(t, got.body, base64.StdEncoding.EncodeToString([]byte("***pin7")))
+		}
+	}
+}
+
+func TestAValueWithApicuriosSchemaInAHeaderIsHiddenAsAWhole(t *testing.T) {
+	t.Parallel()
+	for _, header := range []string{"apicurio.value.artifactId", "apicurio.value.contentHash", "apicurio.value.globalId"} {
+		w := start(t, tagged(t))
+		id := w.add(1, func(a *dlq.Arrival) {
+			a.Payload = []byte(`{"a":"` + hiddenEmail + `"}`)
+			a.Record.Value, a.Record.Headers = a.Payload, []dlq.Header{{Key: header, Value: []byte("x")}}
+		})[0]
+		requireHidden(t, w.call(http.MethodGet, messagePath(id)).body, header)
+	}
 }

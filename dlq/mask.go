@@ -37,7 +37,7 @@ func (k *Mask) Show(d *Detail, decodedKey json.RawMessage) *Shown {
 func (k *Mask) ShowUnread(m *Message) *Shown {
 	mask := *k
 	for _, t := range k.tags { // the record names the schema
-		mask.value = append(slices.Clip(mask.value), masking.Target{Path: masking.Whole, As: t.as})
+		mask.value = append(slices.Clip(mask.value), t.target(masking.Whole))
 	}
 	return mask.show(&Detail{Message: *m}, nil, true)
 }
@@ -54,7 +54,8 @@ func (k *Mask) show(d *Detail, decodedKey json.RawMessage, isPart bool) *Shown {
 			s.quotes.AddOpaque(header.Value)
 		}
 	}
-	if isPart || d.IsPointer() || d.Unreadable != nil && len(k.headers) > 0 {
+	isUnread := k.isValueEncoded && len(d.Payload) == 0 || k.isKeyEncoded && len(decodedKey) == 0
+	if isPart || isUnread || d.IsPointer() || d.Unreadable != nil && len(k.headers) > 0 {
 		s.quotes.HideAll() // errors may quote what was not read
 	}
 	if isPart {

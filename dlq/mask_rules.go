@@ -126,6 +126,8 @@ type Mask struct {
 	headers    []maskHeader
 	tags       []maskTags
 	secret     []byte
+	// The tags hide parts of the value or the key, whose texts are known only after it is decoded.
+	isValueEncoded, isKeyEncoded bool
 }
 
 type maskHeader struct {

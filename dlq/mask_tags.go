@@ -1,7 +1,9 @@
 package dlq
 
 import (
+	"encoding/json"
 	"slices"
+	"strings"
 
 	"dlqmanager/dlq/masking"
 )
@@ -16,10 +18,10 @@ type maskTags struct {
 // says why they are not known.
 type TaggedPaths func(data []byte, tags []string) ([]masking.Path, error)
 
-// headersOfSchemas name the schema of a value or a key that has no prefix. Such schemas are not read.
+// headersOfSchemas begin the names of headers with the schema of a value or a key that has no prefix. Such schemas are not read.
 var headersOfSchemas = map[string][]string{
-	"value": {"__value_schema_id", "apicurio.value.globalId", "apicurio.value.contentId"},
-	"key":   {"__key_schema_id", "apicurio.key.globalId", "apicurio.key.contentId"},
+	"value": {"__value_schema_id", "apicurio.value."},
+	"key":   {"__key_schema_id", "apicurio.key."},
 }
 
 // WithTags is the mask of a record whose schemas may tag parts of the record. A value or key is hidden as a whole if its
@@ -29,28 +31,43 @@ func (k *Mask) WithTags(r *Record, pathsOf TaggedPaths) *Mask {
 		return k
 	}
 	tagged := *k
-	tagged.value = k.withTagged("value", r.Value, k.value, r.Headers, pathsOf)
-	tagged.key = k.withTagged("key", r.Key, k.key, r.Headers, pathsOf)
+	tagged.value, tagged.isValueEncoded = k.withTagged("value", r.Value, k.value, r.Headers, pathsOf)
+	tagged.key, tagged.isKeyEncoded = k.withTagged("key", r.Key, k.key, r.Headers, pathsOf)
 	return &tagged
 }
 
-func (k *Mask) withTagged(part string, data []byte, targets []masking.Target, headers []Header, pathsOf TaggedPaths) []masking.Target {
+// withTagged also reports whether parts are hidden that have another form in the JSON than in the bytes, such as numbers.
+func (k *Mask) withTagged(part string, data []byte, targets []masking.Target, headers []Header, pathsOf TaggedPaths) (with []masking.Target, isEncoded bool) {
 	_, hasSchema := SchemaIDOf(data)
-	isForeign := slices.ContainsFunc(headers, func(h Header) bool { return slices.Contains(headersOfSchemas[part], h.Key) })
+	isForeign := slices.ContainsFunc(headers, func(h Header) bool {
+		return slices.ContainsFunc(headersOfSchemas[part], func(name string) bool { return strings.HasPrefix(h.Key, name) })
+	})
 	if !hasSchema && !isForeign {
-		return targets
+		return targets, false
 	}
+	isEncoded = !hasSchema && !json.Valid(data)
 	targets = slices.Clip(targets)
 	for _, t := range k.tags {
 		paths := []masking.Path{masking.Whole}
 		if hasSchema {
-			if known, err := pathsOf(data, t.names); err == nil {
+			known, err := pathsOf(data, t.names)
+			const longNumber = 8 // bytes, which only looks as if it had a schema
+			isEncoded = isEncoded || err != nil && len(data) != longNumber || len(known) > 0
+			if err == nil {
 				paths = known
 			}
 		}
 		for _, path := range paths {
-			targets = append(targets, masking.Target{Path: path, As: t.as})
+			targets = append(targets, t.target(path))
 		}
 	}
-	return targets
+	return targets, isEncoded
+}
+
+// target hides a whole value without its last characters: they may be a short field, of which nothing is to be seen.
+func (t *maskTags) target(path masking.Path) masking.Target {
+	if path.IsWhole() {
+		return masking.Target{Path: path, As: masking.Stronger(masking.Mask, t.as)}
+	}
+	return masking.Target{Path: path, As: t.as}
 }
