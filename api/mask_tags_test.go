@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -166,4 +167,36 @@ func TestAValueWithApicuriosSchemaInAHeaderIsHiddenAsAWhole(t *testing.T) {
 		})[0]
 		requireHidden(t, w.call(http.MethodGet, messagePath(id)).body, header)
 	}
+}
+
+func TestTagsCountWithoutADatabaseAndForRecordsThatMessagesPointTo(t *testing.T) {
+	t.Parallel()
+	w := startWithoutDatabase(t, tagged(t), func(o *api.Options) { o.Decoder = decoder{} })
+	id := w.add(1, withSchema(7))[0]
+	for _, path := range []string{messagePath(id), listPath} {
+		got := w.call(http.MethodGet, path, bearer("admin"))
+		requireHidden(t, got.body, path)
+		require.Contains(t, got.body, "refused ***")
+	}
+	var stored dlq.Arrival
+	withSchema(7)(&stored)
+	stored.Record.Headers = []dlq.Header{{Key: "card", Value: []byte("card " + hiddenNumber)}}
+	pointer := func(a *dlq.Arrival) {
+		a.Origin.Family = dlq.FamilyShareGroup
+		a.Record.Key, a.Record.Value, a.Payload = nil, nil, nil
+	}
+	for _, with := range []api.Decoder{cards{}, cards{isAway: true}, nil} {
+		w := start(t, tagged(t), func(o *api.Options) { o.Decoder, o.Pointers = with, oneRecord{stored.Record} })
+		got := w.call(http.MethodGet, messagePath(w.add(1, pointer)[0]))
+		require.NotEmpty(t, got.field(t, "pointed", "headers"), got.body)
+		requireHidden(t, got.body, "")
+		require.NotContains(t, got.body, hiddenNumber)
+		require.NotContains(t, got.body, base64.StdEncoding.EncodeToString([]byte("card "+hiddenNumber)))
+	}
+}
+
+type oneRecord struct{ dlq.Record }
+
+func (r oneRecord) Fetch(context.Context, dlq.Origin, time.Time) (dlq.Record, error) {
+	return r.Record, nil
 }
