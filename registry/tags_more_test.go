@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/sr"
+
+	"dlqmanager/dlq/masking"
 )
 
 func TestTagsAtUnusualPlacesOfAnAvroSchema(t *testing.T) {
@@ -123,5 +126,54 @@ func TestTagsThatNobodyWaitsForAskNothingOfTheRegistry(t *testing.T) {
 	require.NoError(t, err, "what is known needs no time")
 	for len(w.requests) > 0 {
 		require.Contains(t, <-w.requests, "/schemas/ids/"+strconv.Itoa(int(id)))
+	}
+}
+
+// The JSON of values has the tagged texts where the paths lead.
+func TestPathsOfTagsHideTheValuesThatProtobufDecodesTo(t *testing.T) {
+	t.Parallel()
+	const tag = ` [(confluent.field_meta).tags = "PII"]; `
+	const imports = ` import "confluent/meta.proto"; import "google/protobuf/any.proto"; import "google/protobuf/wrappers.proto"; import "google/protobuf/struct.proto"; `
+	for _, c := range []struct {
+		schema, value string
+		metadata      map[string][]string
+	}{
+		{`syntax = "proto2";` + imports + `message A { optional group G = 1 { optional string s = 2` + tag + `} repeated group H = 3 { optional string s = 2` + tag + `} }`, `{"g":{"s":"SECRET"},"h":[{"s":"SECRET"}]}`, nil},
+		{`edition = "2023";` + imports + `message B { string s = 1` + tag + `} message A { B b_c = 1 [features.message_encoding = DELIMITED]; }`, `{"bC":{"s":"SECRET"}}`, nil},
+		{`syntax = "proto3";` + imports + `message A { string s = 1 [json_name = "a.b*\\c", (confluent.field_meta).tags = "PII"]; }`, `{"a.b*\\c":"SECRET"}`, nil},
+		{`syntax = "proto3"; package p;` + imports + `message A { google.protobuf.Any any = 1; } message B { string s = 1` + tag + `}`,
+			`{"any":{"@type":"x/google.protobuf.Any","value":{"@type":"x/p.B","s":"SECRET"}}}`, nil},
+		{`syntax = "proto2"; package p;` + imports + `message A { extensions 100 to 200; } message X { extend A { repeated X x = 101; } optional string s = 1` + tag + `}`, `{"[p.X.x]":[{"s":"SECRET"}]}`, nil},
+		{`syntax = "proto3";` + imports + `message A { google.protobuf.StringValue name = 1; google.protobuf.Any any = 2; map<string, google.protobuf.StringValue> m = 3; }`,
+			`{"name":"SECRET","any":{"@type":"x/google.protobuf.StringValue","value":"SECRET"},"m":{"k":"SECRET"}}`, map[string][]string{"google.protobuf.StringValue.value": {"PII"}}},
+		{`syntax = "proto3";` + imports + `message A { google.protobuf.Struct s = 1; }`, `{"s":{"a":{"b":["SECRET"]}}}`, map[string][]string{"**.string_value": {"PII"}}},
+	} {
+		w := start(t)
+		answer, err := json.Marshal(sr.Schema{Schema: c.schema, Type: sr.TypeProtobuf, SchemaMetadata: &sr.SchemaMetadata{Tags: c.metadata}})
+		require.NoError(t, err)
+		w.serve(map[string]string{"/schemas/ids/1": string(answer)})
+		_, err = w.decoder.Tagged(t.Context(), wire(1, 0), []string{"PII"})
+		require.NoError(t, err, c.schema)
+		index := byte(0)
+		for _, before := range []string{"message B", "message X"} {
+			if i := strings.Index(c.schema, before); i >= 0 && i < strings.Index(c.schema, "message A") {
+				index = 2
+			}
+		}
+		value, _, err := w.decoder.Encode(t.Context(), "orders", wire(1, 2, index), []byte(c.value))
+		require.NoError(t, err, c.schema)
+		decoded, err := w.decode(value)
+		require.NoError(t, err)
+		require.Contains(t, string(decoded.JSON), "SECRET")
+		paths, err := w.decoder.Tagged(t.Context(), value, []string{"PII"})
+		require.NoError(t, err)
+		var targets []masking.Target
+		for _, path := range paths {
+			targets = append(targets, masking.Target{Path: path, As: masking.Mask})
+		}
+		var quotes masking.Quotes
+		document, _ := masking.Read(decoded.JSON, targets, &quotes)
+		shown, _ := document.Masked(nil, new(masking.Quotes))
+		assert.NotContains(t, string(shown), "SECRET", "%s %v", c.schema, paths)
 	}
 }
