@@ -200,3 +200,13 @@ type oneRecord struct{ dlq.Record }
 func (r oneRecord) Fetch(context.Context, dlq.Origin, time.Time) (dlq.Record, error) {
 	return r.Record, nil
 }
+
+func TestAMessageWithoutAValueQuotesNone(t *testing.T) {
+	t.Parallel()
+	w := start(t, tagged(t))
+	id := w.add(1, func(a *dlq.Arrival) {
+		a.Record.Key, a.Record.Value, a.Payload, a.ErrorMessage = []byte("k"), nil, nil, "no value"
+		a.Record.Headers = []dlq.Header{{Key: "__value_schema_id", Value: []byte("x")}}
+	})[0]
+	require.Equal(t, "no value", w.call(http.MethodGet, messagePath(id)).field(t, "error_message"))
+}

@@ -37,12 +37,14 @@ func (k *Mask) WithTags(r *Record, pathsOf TaggedPaths) *Mask {
 }
 
 // withTagged also reports whether parts are hidden that have another form in the JSON than in the bytes, such as numbers.
-func (k *Mask) withTagged(part string, data []byte, targets []masking.Target, headers []Header, pathsOf TaggedPaths) (with []masking.Target, isEncoded bool) {
+func (k *Mask) withTagged(
+	part string, data []byte, targets []masking.Target, headers []Header, pathsOf TaggedPaths,
+) (with []masking.Target, isEncoded bool) {
 	_, hasSchema := SchemaIDOf(data)
 	isForeign := slices.ContainsFunc(headers, func(h Header) bool {
 		return slices.ContainsFunc(headersOfSchemas[part], func(name string) bool { return strings.HasPrefix(h.Key, name) })
 	})
-	if !hasSchema && !isForeign {
+	if len(data) == 0 || !hasSchema && !isForeign {
 		return targets, false
 	}
 	isEncoded = !hasSchema && !json.Valid(data)

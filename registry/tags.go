@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"dlqmanager/dlq"
 	"dlqmanager/dlq/masking"
@@ -91,27 +92,26 @@ func (t *tagger) matches(pattern string, name []rune) bool {
 	}
 	ends := make([]bool, len(name)+1) // of the parts of the name that the pattern matches so far
 	ends[0] = true
-	wasStar := false
-	for i, c := range pattern {
+	for pattern != "" {
 		if t.left -= len(ends) + matchCost; t.left < 0 || !slices.Contains(ends, true) {
 			return false
 		}
-		isStar := c == '*' && !wasStar
-		switch {
-		case isStar:
-			crossesDots := strings.HasPrefix(pattern[i:], "**")
-			for at, r := range name {
-				ends[at+1] = ends[at+1] || ends[at] && (crossesDots || r != '.')
-			}
-			isStar = crossesDots
-		case c != '*':
-			for at := len(name); at > 0; at-- {
-				r := name[at-1]
-				ends[at] = ends[at-1] && (r == c || c == '?' && r != '.')
-			}
-			ends[0] = false
+		c, size := utf8.DecodeRuneInString(pattern)
+		crossesDots := strings.HasPrefix(pattern, "**")
+		if crossesDots {
+			size = len("**")
 		}
-		wasStar = isStar
+		pattern = pattern[size:]
+		if c == '*' {
+			for i, r := range name {
+				ends[i+1] = ends[i+1] || ends[i] && (crossesDots || r != '.')
+			}
+			continue
+		}
+		for i := len(name); i > 0; i-- {
+			ends[i] = ends[i-1] && (name[i-1] == c || c == '?' && name[i-1] != '.')
+		}
+		ends[0] = false
 	}
 	return ends[len(name)]
 }

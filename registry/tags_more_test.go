@@ -32,7 +32,7 @@ func TestTagsAtUnusualPlacesOfAnAvroSchema(t *testing.T) {
 		for _, p := range paths {
 			texts = append(texts, p.String())
 		}
-		assert.NoError(t, err, schema)
+		require.NoError(t, err, schema)
 		assert.Equal(t, want, texts, schema)
 	}
 }
@@ -80,7 +80,7 @@ func TestTagsAtUnusualPlacesOfAJSONSchema(t *testing.T) {
 		for _, p := range paths {
 			texts = append(texts, p.String())
 		}
-		assert.NoError(t, err, schema)
+		require.NoError(t, err, schema)
 		assert.Equal(t, want, texts, schema)
 	}
 	w := start(t)
