@@ -144,11 +144,12 @@ func TestASchemaWithTooManyTaggedPlacesHidesMore(t *testing.T) {
 	require.Equal(t, []string{"*"}, w.tagged(wire(w.register("wide", sr.TypeJSON, `{"properties":{`+strings.Join(wide, ",")+`}}`), '{', '}')))
 
 	// Each level doubles the places.
-	deep := `{"definitions":{"0":{"properties":{"ssn":{"confluent:tags":["PII"]}}}`
+	var deep strings.Builder
+	deep.WriteString(`{"definitions":{"0":{"properties":{"ssn":{"confluent:tags":["PII"]}}}`)
 	for i := range 30 {
-		deep += fmt.Sprintf(`,"%d":{"properties":{"l":{"$ref":"#/definitions/%d"},"r":{"$ref":"#/definitions/%d"}}}`, i+1, i, i)
+		fmt.Fprintf(&deep, `,"%d":{"properties":{"l":{"$ref":"#/definitions/%d"},"r":{"$ref":"#/definitions/%d"}}}`, i+1, i, i)
 	}
-	require.Equal(t, []string{"**.ssn"}, w.tagged(wire(w.register("deep", sr.TypeJSON, deep+`},"$ref":"#/definitions/30"}`), '{', '}')))
+	require.Equal(t, []string{"**.ssn"}, w.tagged(wire(w.register("deep", sr.TypeJSON, deep.String()+`},"$ref":"#/definitions/30"}`), '{', '}')))
 }
 
 func TestTagsOfASchemaThatIsNotKnownAreAnError(t *testing.T) {
