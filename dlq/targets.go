@@ -70,7 +70,7 @@ func NewTargets(topics *Topics, routes map[string]string, allowed, endpoints []s
 func (t *Targets) Of(originalTopic, requested string) (string, error) {
 	routed := t.Route(originalTopic)
 	target := cmp.Or(requested, routed)
-	reason := ""
+	var reason string
 	switch {
 	case target == routed || target == originalTopic:
 		reason = t.refusal(target)

@@ -303,9 +303,9 @@ func (r *bulkRun) continueAsNew(ctx workflow.Context) error {
 
 // describe shows the job's progress in the Temporal Web UI.
 func (r *bulkRun) describe(ctx workflow.Context) {
-	job := r.job
+	job, counts := r.job, r.job.Counts
 	text := fmt.Sprintf("**%s** %s: %d of %d done, %d retried, %d failed, %d dead, %d skipped, %d came back.",
-		job.State, markdown(job.Spec.Topic), job.Counts.Done(), job.Matched, job.Counts.Retried, job.Counts.Failed, job.Counts.Dead, job.Counts.Skipped, job.CameBack)
+		job.State, markdown(job.Spec.Topic), counts.Done(), job.Matched, counts.Retried, counts.Failed, counts.Dead, counts.Skipped, job.CameBack)
 	if job.State == dlq.JobRunning && job.RecentPerSecond > 0 {
 		text += fmt.Sprintf(" %.0f messages a second.", job.RecentPerSecond)
 	}
