@@ -399,8 +399,12 @@ func (s *strimzi) worksInFull(families map[string][]acl) {
 	_, fixed := s.call(http.MethodPost, "/api/v1/groups/"+group+"/fixed")
 	require.NotEmpty(t, fixed["marks"], "the ends of the original topic")
 
-	said, code := s.doctor()
-	require.Zero(t, code, said)
+	var said string
+	s.eventually("the doctor finds nothing", func() bool { // a busy Temporal may cancel its call
+		var code int
+		said, code = s.doctor()
+		return code == 0
+	})
 	require.NotContains(t, said, "grant")
 	_, said, _ = strings.Cut(s.worker.log.tail(1<<20), "partitions assigned") // before, a broker may not know the rights yet
 	require.Equal(t, strings.Count(said, "the group share"), strings.Count(said, "AUTHORIZATION_FAILED"), "a share group needs no right")
