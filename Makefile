@@ -206,9 +206,10 @@ contract-check: $(BIN)/oasdiff-$(OASDIFF_VERSION) ## Name the breaking changes o
 	@dev/contract.sh $(abspath $<) "$(FROM)"
 
 .PHONY: bench
-bench: ## Measure against baselines of the same run, for about half an hour; write docs/bench.md, its chart and its figures in other pages
+bench: ## Measure against baselines of the same run, and the console in Lighthouse, for an hour; write docs/bench.md and its figures in other pages
 	go run ./bench
 	@$(MAKE) --no-print-directory docs-figures
+	@$(MAKE) --no-print-directory lighthouse
 
 .PHONY: soak
 soak: ## Load everything at once for half an hour, and write docs/soak.md and its chart: does anything grow?
