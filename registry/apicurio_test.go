@@ -155,6 +155,28 @@ func TestARealRegistry(t *testing.T) {
 		require.Equal(t, "JSON", r.requireJSON(`{"a": 1}`, wire(id, []byte(`{"a": 1}`)...)).Format)
 	})
 
+	t.Run("tags", func(t *testing.T) {
+		t.Parallel()
+		r := on(t)
+		for format, schema := range map[sr.SchemaType]string{
+			sr.TypeAvro:     `{"type": "record", "name": "A", "fields": [{"name": "a", "type": "string", "confluent:tags": ["PII"]}]}`,
+			sr.TypeJSON:     `{"type": "object", "properties": {"a": {"type": "string", "confluent:tags": ["PII"]}}}`,
+			sr.TypeProtobuf: `syntax = "proto3"; import "confluent/meta.proto"; message A { string a = 1 [(confluent.field_meta).tags = "PII"]; }`,
+		} {
+			var references []sr.SchemaReference
+			if format == sr.TypeProtobuf { // this registry does not know Confluent's file
+				r.register("meta", 1, format, `syntax = "proto3"; package confluent; import "google/protobuf/descriptor.proto";
+					message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }
+					extend google.protobuf.FieldOptions { Meta field_meta = 1088; }`)
+				references = []sr.SchemaReference{{Name: "confluent/meta.proto", Subject: "meta", Version: 1}}
+			}
+			paths, err := decoder.Tagged(t.Context(), wire(r.register("tags-"+format.String(), 1, format, schema, references...), 0), []string{"PII"})
+			require.NoError(t, err, format)
+			require.Len(t, paths, 1, format)
+			require.Equal(t, "a", paths[0].String())
+		}
+	})
+
 	t.Run("an unknown id", func(t *testing.T) {
 		t.Parallel()
 		_, err := decoder.Decode(t.Context(), "orders", false, wire(4711))
