@@ -98,7 +98,7 @@ func (t *Targets) Route(originalTopic string) string {
 	return originalTopic
 }
 
-// RouteTargets are the targets of the routes, in their order.
+// RouteTargets are the targets of the routes, in the order of the routes.
 func (t *Targets) RouteTargets() (targets []string) {
 	if t == nil {
 		return nil
