@@ -8,15 +8,20 @@ import (
 	"dlqmanager/dlq"
 )
 
-// foldCountsSQL adds up to a thousand rows of changes to the sums of topics and groups, deletes them, and
-// returns their number. Concurrent calls take different changes and lock the sums in the same order. Arrivals
+// foldCountsSQL adds up to a thousand rows of changes to the sums of topics and groups, deletes them, and reports
+// whether rows may be left. A row may have thousands of groups, of 16 bytes each, so the statement stops after the
+// row that passes 100,000. Concurrent calls take different changes and lock the sums in the same order. Arrivals
 // are counted for their topics, with the group of zeros, and for their group. A row by hand may have the group
 // of zeros itself.
 const foldCountsSQL = `
 WITH batch AS (
 	DELETE FROM dlq.dlq_count_batches
-	WHERE ctid = ANY (ARRAY(SELECT ctid FROM dlq.dlq_count_batches LIMIT 1000 FOR UPDATE SKIP LOCKED))
-	RETURNING dlq_topic, original_topic, status, group_ids, messages, arrived_at
+	WHERE ctid = ANY (ARRAY(
+		SELECT ctid
+		FROM (SELECT ctid, sum(pg_column_size(group_ids)) OVER (ROWS UNBOUNDED PRECEDING EXCLUDE CURRENT ROW) AS bytes_before
+			FROM (SELECT ctid, group_ids FROM dlq.dlq_count_batches LIMIT 1000 FOR UPDATE SKIP LOCKED) AS locked) AS next
+		WHERE COALESCE(bytes_before, 0) < 1600000))
+	RETURNING dlq_topic, original_topic, status, group_ids, messages, arrived_at, pg_column_size(group_ids) AS bytes
 ), change AS MATERIALIZED (
 	SELECT b.dlq_topic, b.original_topic, b.status, c.group_id, c.messages, c.arrived_at
 	FROM batch b
@@ -56,7 +61,7 @@ WITH batch AS (
 	ORDER BY 1, 2, 3, 4, 5
 	ON CONFLICT (group_id, step, at, dlq_topic, original_topic) DO UPDATE SET arrived = a.arrived + EXCLUDED.arrived
 )
-SELECT count(*) FROM batch`
+SELECT count(*) = 1000 OR COALESCE(sum(bytes), 0) >= 1600000 FROM batch`
 
 // Empty counts of a group stay as long as the group, since they name the topics that its messages
 // were in.
@@ -72,12 +77,12 @@ WHERE ctid = ANY (ARRAY(
 // read. Their values do not change. FoldCounts also deletes arrivals that are not kept any more.
 func (s *Store) FoldCounts(ctx context.Context) error {
 	for isMore := true; isMore; {
+		var err error
 		// By index, since a plan for few changes would be too slow for many.
-		folded, _, err := queryOne(ctx, s, "fold counts", pgx.RowTo[int64], foldCountsSQL, pgx.NamedArgs{}, byIndexSQL)
+		isMore, _, err = queryOne(ctx, s, "fold counts", pgx.RowTo[bool], foldCountsSQL, pgx.NamedArgs{}, byIndexSQL)
 		if err != nil {
 			return err
 		}
-		isMore = folded == maxFolded
 	}
 	return s.batch(ctx, "delete old counts", func(batch *pgx.Batch) {
 		batch.Queue(byIndexSQL)
@@ -87,9 +92,6 @@ func (s *Store) FoldCounts(ctx context.Context) error {
 		batch.Queue(deleteEmptyCountsSQL) // last, since the folds of other sweepers wait for its locks
 	})
 }
-
-// maxFolded is the limit in foldCountsSQL.
-const maxFolded = 1000
 
 const pendingSQL = `
 SELECT dlq_topic, sum(messages)::bigint

@@ -175,6 +175,37 @@ func TestManyChangesAreFoldedAfterFew(t *testing.T) {
 	require.EqualValues(t, 150_008, count(t, pool, `SELECT sum(messages)::bigint FROM dlq.dlq_topic_count_sums`))
 }
 
+// A statement that changes messages of many groups leaves a row with an element for each. A fold of a thousand such
+// rows would take minutes.
+func TestAFoldTakesFewRowsOfManyGroups(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	const rows, groups = 5, 60_000
+	for _, sql := range []string{
+		`CREATE TABLE dlq.folds (changes BIGINT)`,
+		`CREATE FUNCTION dlq.note_fold() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+		BEGIN
+			INSERT INTO dlq.folds SELECT sum(cardinality(group_ids)) FROM folded;
+			RETURN NULL;
+		END $$`,
+		`CREATE TRIGGER note_fold AFTER DELETE ON dlq.dlq_count_batches REFERENCING OLD TABLE AS folded
+			FOR EACH STATEMENT EXECUTE FUNCTION dlq.note_fold()`,
+		fmt.Sprintf(`INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages)
+			SELECT 'x', 'x', 'PENDING', array_agg(md5(g::text)::uuid), array_agg(1)
+			FROM generate_series(1, %d) AS r CROSS JOIN generate_series(1, %d) AS g
+			GROUP BY r`, rows, groups),
+	} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err, sql)
+	}
+	require.NoError(t, p.FoldCounts(t.Context()))
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_count_batches`))
+	require.EqualValues(t, rows*groups, count(t, pool, `SELECT sum(messages)::bigint FROM dlq.dlq_topic_count_sums`))
+	require.EqualValues(t, groups, count(t, pool, `SELECT count(*) FROM dlq.dlq_group_count_sums WHERE messages = 5`))
+	require.EqualValues(t, 2*groups, count(t, pool, `SELECT max(changes) FROM dlq.folds`))
+}
+
 func TestATransactionDoesNotMiscountInvisibleMessages(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
