@@ -44,6 +44,9 @@ func codeOf(err error) string {
 
 func isBlocked(err error) bool { return codeOf(err) == lockNotAvailable }
 
+// isOvertaken reports whether a condition of failsUnless did not hold.
+func isOvertaken(err error) bool { return codeOf(err) == notABool }
+
 func isUnavailable(err error) bool {
 	if code := codeOf(err); code != "" {
 		return isUnavailableCode(code)
@@ -65,6 +68,7 @@ func isUnavailable(err error) bool {
 // SQLSTATEs that map to errors of their own.
 const (
 	lockNotAvailable = "55P03"
+	notABool         = "22P02"
 	statementTimeout = "57014"
 	diskFull         = "53100"
 	readOnly         = "25006" // after a failover this may be a replica

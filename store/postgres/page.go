@@ -104,7 +104,6 @@ type step struct {
 	// mustLock is set if the candidates have to be locked before the decision. See mayClaimUnlocked.
 	mustLock bool
 	plan     dlq.Plan
-	claimed  int
 	result   stepResult
 }
 
@@ -138,7 +137,8 @@ type laneQueue struct {
 	isClosed bool
 }
 
-// errOvertaken says that a claim without locks met another transaction. The step is undone, and locks first.
+// errOvertaken says that a claim without locks met another transaction. The step is undone, and locks first. The
+// server finds it out, so that COMMIT can follow the claim in the same round trip.
 var errOvertaken = errors.New("another transaction has changed a message, or retries an earlier one of its key")
 
 // queueRetryDelay is how soon a lane claims again after an empty claim. Another queue may be due.

@@ -196,10 +196,12 @@ CROSS JOIN LATERAL (SELECT q.topic, q.partition, q.key_hash FROM dlq.dlq_job_que
 
 	// retriedSinglySQL finds the first message of each record key that a single retry has claimed.
 	retriedSinglySQL = `
-SELECT o.key_hash, o.original_topic, min(o.seq), @requested::text
-FROM dlq.dlq_messages o
-WHERE o.status = 'RETRYING' AND NOT o.in_page AND o.key_hash = ANY (@key_hashes::int[]) AND o.workflow_id NOT LIKE 'retry-all-%'
+SELECT o.key_hash, o.original_topic, min(o.seq), @requested::text` + singleRetries + `
 GROUP BY o.key_hash, o.original_topic`
+
+	singleRetries = `
+FROM dlq.dlq_messages o
+WHERE o.status = 'RETRYING' AND NOT o.in_page AND o.key_hash = ANY (@key_hashes::int[]) AND o.workflow_id NOT LIKE 'retry-all-%'`
 
 	// retriedByJobsSQL finds the messages of the record keys in the pages of other jobs, and the target that such a
 	// job names.
@@ -225,14 +227,27 @@ WHERE EXISTS (SELECT FROM dlq.dlq_job_blocked_keys k
 const (
 	// claimListedSQL also removes the ballast, which has moved the payload out of line when the message was stored. So
 	// this change and the next one copy less. A message that has changed since it was listed is in another place, or no
-	// longer meets the conditions.
+	// longer meets the conditions. The statement then fails, unless the messages were locked before the decision: see
+	// failsUnless.
 	claimListedSQL = `
-UPDATE dlq.dlq_messages m
-SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
-	workflow_id = @workflow_id, owner_token = @token, in_page = true, ballast = NULL
-WHERE m.ctid = ANY (@places::tid[]) AND m.status = 'PENDING'
-	AND (m.updated_at <= (SELECT snapshot_at FROM dlq.dlq_jobs WHERE id = @job) OR @from_queue::bool)
-RETURNING m.id, m.retry_count`
+WITH claimed AS (
+	UPDATE dlq.dlq_messages m
+	SET status = 'RETRYING', retry_count = m.retry_count + 1, last_retry_at = now(), updated_at = now(),
+		workflow_id = @workflow_id, owner_token = @token, in_page = true, ballast = NULL
+	WHERE m.ctid = ANY (@places::tid[]) AND m.status = 'PENDING'
+		AND (m.updated_at <= (SELECT snapshot_at FROM dlq.dlq_jobs WHERE id = @job) OR @from_queue::bool)
+	RETURNING m.id, m.retry_count
+)
+SELECT array_agg(id), array_agg(retry_count),` + failsUnless + `@is_locked::bool OR array_agg(id ORDER BY id) = @sorted_ids::uuid[]` + elseOvertaken + `
+FROM claimed`
+
+	// noSingleRetrySQL fails if a single retry has claimed a message of the record keys.
+	noSingleRetrySQL = `SELECT` + failsUnless + `NOT EXISTS (SELECT` + singleRetries + `)` + elseOvertaken
+
+	// failsUnless makes a statement fail unless a condition holds: the text is no bool. So the transaction cannot commit,
+	// although its COMMIT is sent before the result is known. The step is repeated, and locks the messages first.
+	failsUnless   = ` (CASE WHEN `
+	elseOvertaken = ` THEN 'true' ELSE 'another transaction has changed a message of the page, which is claimed again' END)::bool`
 
 	noteAttemptsSQL = `
 INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)

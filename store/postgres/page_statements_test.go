@@ -26,6 +26,7 @@ func statementsOfPages(lane *dlq.Lane, first []dlq.PageEnvelope, claimed pgx.Nam
 	named["unnamed"] = [][16]byte{first[0].ID}
 	candidates, single := candidatesOf(lane, first), candidatesOf(lane, first[:1])
 	candidates["places"] = []pgtype.TID{{Valid: true}}
+	candidates["sorted_ids"], candidates["is_locked"] = candidates["ids"], true
 	maps.Copy(single, pgx.NamedArgs{"lane": lane.Number, "results": []string{"failed"}, "categories": []string{""}, "errors": []string{""},
 		"topics": []string{"t"}, "partitions": []int32{-1}, "closed": []bool{false}, "tries": []int{0}, "waits": []float64{1}, "reasons": []string{""},
 		"queue_keys": []int32{17}, "queue": int64(0), "left_queues": []int64{0}, "wait": 1.0, "cursor": 0, "page": [][16]byte{first[0].ID}, "waiting": 0, "retried": 0, "failed": 0, "dead": 0, "skipped": 0,
@@ -63,6 +64,7 @@ func statementsOfPages(lane *dlq.Lane, first []dlq.PageEnvelope, claimed pgx.Nam
 		"retriedByJobsSQL":      of(candidates, jobs+" "+lanes+" "+messages+" idx_dlq_jobs_live"),
 		"failedKeysSQL":         of(candidates, bodies+" idx_dlq_job_blocked_keys"),
 		"claimListedSQL":        of(candidates, jobs),
+		"noSingleRetrySQL":      of(candidates, "idx_dlq_messages_retrying"),
 		"recordsSQL":            of(candidates, bodies+" "+messages),
 		"noteAttemptsSQL":       of(single, messages),
 		"noteExhaustedSQL":      of(single, messages),

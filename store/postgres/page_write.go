@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -48,7 +49,6 @@ func (t *step) keepOwned(ctx context.Context) error {
 // larger than a page.
 func (t *step) write(ctx context.Context) error {
 	t.result.claim.Bytes = t.plan.Bytes()
-	mayBeOvertaken := len(t.plan.Claim) > 0 && !t.mustLock
 	err := t.send(ctx, func(batch *pgx.Batch) {
 		t.queueSettled(batch)
 		if len(t.plan.Claim) > 0 {
@@ -60,16 +60,10 @@ func (t *step) write(ctx context.Context) error {
 			l.Charge(len(t.plan.Claim), t.job.now)
 			batch.Queue(chargeJobSQL, pgx.NamedArgs{"job": t.args["job"], "step_limit": l.Step, "next_at": timestamptz(l.NextAt)})
 		}
-		if !mayBeOvertaken {
-			batch.Queue(`COMMIT`)
-		}
+		batch.Queue(`COMMIT`)
 	})
-	isOvertaken := t.claimed < len(t.plan.Claim) || len(t.listing.Earlier) > 0
-	switch {
-	case mayBeOvertaken && (isBlocked(err) || err == nil && isOvertaken):
+	if len(t.plan.Claim) > 0 && !t.mustLock && (isBlocked(err) || isOvertaken(err)) {
 		err = errOvertaken
-	case mayBeOvertaken && err == nil:
-		_, err = t.conn.Exec(ctx, `COMMIT`)
 	}
 	if err != nil {
 		t.result.claim.Page = nil
@@ -86,16 +80,19 @@ func (t *step) queueClaims(batch *pgx.Batch) {
 		batch.Queue(shortWaitSQL)
 	}
 	args["places"] = column(t.plan.Claim, func(m *dlq.Candidate) pgtype.TID { return t.places[m.ID] })
-	var id dlq.ID
-	var count int
-	queueRows(batch, claimListedSQL, args, []any{(*[16]byte)(&id), &count}, func() {
-		if e := byID[id]; e != nil { // another message may have taken the place of a listed one
-			e.RetryCount = count
-			t.claimed++
+	args["sorted_ids"] = slices.SortedFunc(slices.Values(args["ids"].([][16]byte)), func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
+	args["is_locked"] = t.mustLock
+	var ids [][16]byte
+	var counts []int
+	queueRows(batch, claimListedSQL, args, []any{&ids, &counts, nil}, func() {
+		for i, id := range ids {
+			if e := byID[id]; e != nil {
+				e.RetryCount = counts[i]
+			}
 		}
 	})
 	if t.listing.Ordered && !t.mustLock {
-		t.queueRetried(batch, retriedSinglySQL, args)
+		batch.Queue(noSingleRetrySQL, args)
 	}
 	if t.row.counts.Failed+t.row.counts.Dead > 0 {
 		queueBlocked(batch, args, byID)
