@@ -68,15 +68,18 @@ func StartKafka(ctx context.Context, o KafkaOptions) (*Kafka, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	// Offsets of an idle group expire after a week by default; then the group would read every record again.
+	configs := map[string]string{"offsets.retention.minutes": strconv.Itoa(365 * 24 * 60)}
+	if o.Dir == "" { // a segment in memory is copied whenever it grows, while all clients wait
+		configs["log.segment.bytes"] = strconv.Itoa(1 << 20)
+	}
 	options := []kfake.Opt{
 		kfake.Ports(o.Port), // one port is one broker
 		kfake.ClusterID("dlq-manager-dev"),
 		kfake.DefaultNumPartitions(o.Partitions),
 		kfake.AllowAutoTopicCreation(), // a broker's default, for clients that request it
 		kfake.WithLogger(kafkaLog{o.Log.Sugar()}),
-		// Offsets of an idle group expire after a week by default; then the group would
-		// read every record again.
-		kfake.BrokerConfigs(map[string]string{"offsets.retention.minutes": strconv.Itoa(365 * 24 * 60)}),
+		kfake.BrokerConfigs(configs),
 	}
 	if o.Dir != "" {
 		dir, err := filepath.Abs(o.Dir)
