@@ -6,12 +6,36 @@ import "time"
 // bits of their KeyHash.
 const Buckets = 1024
 
+// BucketRange are the buckets from First to Last.
+type BucketRange struct{ First, Last int }
+
+// ShareBuckets divides the buckets between at most Buckets lanes, so that the lanes have about as many messages each, and
+// end at about the same time. messages are the numbers of messages of the buckets. A bucket is never divided.
+func ShareBuckets(messages *[Buckets]int64, lanes int) []BucketRange {
+	shares := make([]BucketRange, lanes)
+	weight := func(bucket int) int64 { return Buckets*messages[bucket] + 1 } // empty buckets are divided evenly
+	left, next := int64(0), 0
+	for bucket := range Buckets {
+		left += weight(bucket)
+	}
+	for n := range shares {
+		waiting := lanes - n // this lane and the lanes after it, which get a bucket at least
+		share, taken, first := left/int64(waiting), weight(next), next
+		for next++; next <= Buckets-waiting && taken+weight(next)/2 <= share; next++ {
+			taken += weight(next)
+		}
+		shares[n] = BucketRange{first, next - 1}
+		left -= taken
+	}
+	return shares
+}
+
 // Lane is an attempt at a lane, a part of the parallel scan of a bulk retry. Each lane of a job has
 // its own range of buckets, so a key stays in one lane.
 type Lane struct {
 	Job         ID
 	Number      int
-	Total       int
+	Buckets     BucketRange
 	Owner       Owner
 	Spec        JobSpec
 	UpperBound  int64
@@ -28,19 +52,10 @@ type Lane struct {
 	Epoch int
 }
 
-// Buckets returns the first and the last bucket of the lane.
-func (l *Lane) Buckets() (first, last int) {
-	if l.Total <= 1 {
-		return 0, Buckets - 1
-	}
-	return l.Number * Buckets / l.Total, (l.Number+1)*Buckets/l.Total - 1
-}
-
 // Has reports whether messages with this key hash belong to the lane.
 func (l *Lane) Has(keyHash int32) bool {
-	first, last := l.Buckets()
 	bucket := int(keyHash & (Buckets - 1))
-	return first <= bucket && bucket <= last
+	return l.Buckets.First <= bucket && bucket <= l.Buckets.Last
 }
 
 // LaneAttempt identifies an attempt at a lane, and orders the attempts.

@@ -111,23 +111,3 @@ func TestKeyHashDependsOnTheKeyAndSpreadsMessagesWithoutKey(t *testing.T) {
 		require.InDelta(t, 250, messages, 100, "lane %d", lane)
 	}
 }
-
-func TestEachKeyHashIsInOneLaneOfAJob(t *testing.T) {
-	t.Parallel()
-	for lanes := 1; lanes <= 64; lanes++ {
-		messages := make([]int, lanes)
-		for hash := range int32(2 * dlq.Buckets) {
-			found := 0
-			for number := range lanes {
-				if lane := (&dlq.Lane{Number: number, Total: lanes}); lane.Has(hash) {
-					found++
-					messages[number]++
-				}
-			}
-			require.Equal(t, 1, found, "hash %d of %d lanes", hash, lanes)
-		}
-		for number, n := range messages {
-			require.InEpsilon(t, 2*dlq.Buckets/lanes, n, 0.1, "lane %d of %d", number, lanes)
-		}
-	}
-}

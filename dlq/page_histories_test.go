@@ -125,8 +125,8 @@ func (w *world) start() {
 	case 1:
 		j.limits.Step = new(int64)
 	}
-	for number := range 2 {
-		j.lanes = append(j.lanes, &lane{job: j, Lane: dlq.Lane{Number: number, Total: 2, UpperBound: int64(len(w.letters))}})
+	for number, buckets := range dlq.ShareBuckets(&[dlq.Buckets]int64{}, 2) {
+		j.lanes = append(j.lanes, &lane{job: j, Lane: dlq.Lane{Number: number, Buckets: buckets, UpperBound: int64(len(w.letters))}})
 	}
 	for _, m := range w.letters {
 		j.scope[m.ID] = j.lanes[0].claimable(m, false)

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -411,4 +412,39 @@ func TestACountBlocksNoOtherCall(t *testing.T) {
 	group.Wait()
 	require.NoError(t, failure)
 	require.EqualValues(t, 3, counted.Matched)
+}
+
+// All keys of this test are in the buckets that the first of four lanes has as long as nothing was counted.
+func TestTheCountGivesTheLanesAboutAsManyMessagesEach(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	arrivals := dlqtest.Arrivals(200)
+	for i, n := 0, 0; i < len(arrivals); n++ {
+		key := fmt.Appendf(nil, "key %d", n)
+		if dlq.KeyHash(key, dlq.ID{})&(dlq.Buckets-1) < dlq.Buckets/4 {
+			arrivals[i].Record.Key = key
+			i++
+		}
+	}
+	_, err := p.StoreArrivals(t.Context(), arrivals)
+	require.NoError(t, err)
+	job, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 4))
+	require.NoError(t, err)
+	job, err = p.CountJob(t.Context(), job.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, len(arrivals), job.Matched)
+	var stored, claimed []dlq.ID
+	for i := range arrivals {
+		stored = append(stored, arrivals[i].ID)
+	}
+	for number := range 4 {
+		lane, err := p.OpenLane(t.Context(), job.ID, number, dlq.LaneAttempt{})
+		require.NoError(t, err)
+		claim, _, err := p.NextPage(t.Context(), lane, nil, true)
+		require.NoError(t, err)
+		require.InDelta(t, len(arrivals)/4, len(claim.Page), 5, "lane %d has the buckets %v", number, lane.Buckets)
+		claimed = append(claimed, ids(claim.Page)...)
+	}
+	require.ElementsMatch(t, stored, claimed)
 }

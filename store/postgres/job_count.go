@@ -8,15 +8,16 @@ import (
 	"dlqmanager/dlq"
 )
 
-// sendableSQL counts the messages that the lanes will claim, by the same conditions, without locks. The expression is
-// compared once for each original topic.
+// sendableSQL counts the messages that the lanes will claim, by the same conditions, without locks: of each original
+// topic, and of each bucket. The expression is compared once for each original topic, so buckets include the messages
+// that it excludes.
 const sendableSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at FROM dlq.dlq_jobs WHERE id = @id
 )
-SELECT original_topic, count(*)
+SELECT original_topic, bucket, count(*)
 FROM (
-	(SELECT m.original_topic
+	(SELECT m.original_topic, m.key_hash & 1023 AS bucket
 	FROM dlq.dlq_messages m /* source */
 	WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 		AND m.seq <= (SELECT upper_bound FROM job)
@@ -24,7 +25,7 @@ FROM (
 		AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
 		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic)
 	UNION ALL
-	(SELECT m.original_topic
+	(SELECT m.original_topic, m.key_hash & 1023
 	FROM dlq.dlq_messages m /* source */
 	WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 		AND m.seq <= (SELECT upper_bound FROM job)
@@ -32,15 +33,15 @@ FROM (
 		AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
 		AND m.original_topic <> '')
 ) AS sendable
-GROUP BY original_topic
-HAVING original_topic !~ @dead_letter_topics`
+GROUP BY GROUPING SETS ((original_topic), (bucket))
+HAVING bucket IS NOT NULL OR original_topic !~ @dead_letter_topics`
 
 // changeableSQL counts the messages that a job will change, by the same conditions, without locks.
 const changeableSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at FROM dlq.dlq_jobs WHERE id = @id
 )
-SELECT '', count(*)
+SELECT '', NULL, count(*)
 FROM (
 	(SELECT
 	FROM dlq.dlq_messages m /* source */
@@ -59,11 +60,19 @@ FROM (
 		AND m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job))
 ) AS scope`
 
+// countJobSQL also gives the lanes their buckets, before they claim anything.
 const countJobSQL = `
-UPDATE dlq.dlq_jobs
-SET matched = @matched, multi_target = @multi_target, target = @target, counted = true,
-	reason = CASE WHEN state = 'RUNNING' THEN '' ELSE reason END, updated_at = clock_timestamp()
-WHERE id = @id AND NOT counted`
+WITH counted AS (
+	UPDATE dlq.dlq_jobs
+	SET matched = @matched, multi_target = @multi_target, target = @target, counted = true,
+		reason = CASE WHEN state = 'RUNNING' THEN '' ELSE reason END, updated_at = clock_timestamp()
+	WHERE id = @id AND NOT counted
+	RETURNING id
+)
+UPDATE dlq.dlq_job_lanes l
+SET first_bucket = b.first, last_bucket = b.last
+FROM counted, unnest(@first_buckets::int[], @last_buckets::int[]) WITH ORDINALITY AS b (first, last, number)
+WHERE l.job_id = counted.id AND l.lane = b.number - 1`
 
 // CountJob counts the messages in the scope of a job, once, before anything is claimed or changed. It changes
 // nothing after the end of the job. It reads the whole scope, and no other call waits for it. The result is the
@@ -84,30 +93,38 @@ func (s *Store) CountJob(ctx context.Context, id dlq.ID) (dlq.Job, error) {
 		sql, args = changeableSQL, changeArgs(&j.Spec)
 	}
 	args["id"] = uuid(id)
-	type ofTopic struct {
-		Topic    string
+	type part struct { // of a topic or of a bucket
+		Topic    *string
+		Bucket   *int
 		Messages int64
 	}
-	var matched []ofTopic
+	var matched []part
 	err = s.batch(ctx, "count job", func(batch *pgx.Batch) {
 		batch.Queue(timeLimitSQL, pgx.NamedArgs{"milliseconds": timeLimit(ctx)})
 		if j.Spec.Kind != dlq.KindRetry {
 			batch.Queue(byIndexSQL) // a generic plan may expect few messages of many topics
 		}
-		queueQuery(batch, &matched, pgx.RowToStructByPos[ofTopic], filtered(sql, &j.Spec.Filter), args)
+		queueQuery(batch, &matched, pgx.RowToStructByPos[part], filtered(sql, &j.Spec.Filter), args)
 	})
-	total, targets := int64(0), map[string]bool{}
+	total, targets, buckets := int64(0), map[string]bool{}, [dlq.Buckets]int64{}
 	for _, m := range matched {
+		if m.Bucket != nil {
+			buckets[*m.Bucket] = m.Messages
+			continue
+		}
 		total += m.Messages
-		targets[s.targetOf(m.Topic, j.Spec.TargetTopic)] = true
+		targets[s.targetOf(*m.Topic, j.Spec.TargetTopic)] = true
 	}
+	shares := dlq.ShareBuckets(&buckets, min(j.Lanes, dlq.Buckets))
 	var only *string
 	for target := range targets {
 		only = nilIf(target, len(targets) > 1 || target == "")
 	}
 	if err == nil {
 		err = s.batch(ctx, "count job", func(batch *pgx.Batch) {
-			batch.Queue(countJobSQL, pgx.NamedArgs{"id": args["id"], "matched": total, "multi_target": len(targets) > 1, "target": only})
+			batch.Queue(countJobSQL, pgx.NamedArgs{"id": args["id"], "matched": total, "multi_target": len(targets) > 1, "target": only,
+				"first_buckets": column(shares, func(r *dlq.BucketRange) int { return r.First }),
+				"last_buckets":  column(shares, func(r *dlq.BucketRange) int { return r.Last })})
 		})
 	}
 	if err != nil {

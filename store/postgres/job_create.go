@@ -56,8 +56,8 @@ WITH job AS (
 	VALUES (@id, @workflow_id, @topic, @spec::jsonb, @rate_limit, @lanes, @upper_bound, @snapshot_at)
 	RETURNING id, lanes
 )
-INSERT INTO dlq.dlq_job_lanes (job_id, lane)
-SELECT job.id, n FROM job, generate_series(0, job.lanes - 1) AS n`
+INSERT INTO dlq.dlq_job_lanes (job_id, lane, first_bucket, last_bucket)
+SELECT job.id, n, n * 1024 / job.lanes, (n + 1) * 1024 / job.lanes - 1 FROM job, generate_series(0, job.lanes - 1) AS n`
 
 // CreateJob inserts the row and the lanes of a job, in a few milliseconds at any size; CountJob counts the
 // messages. The scope comes from the plan or a snapshot. CreateJob uses the fields ID, WorkflowID, Spec,

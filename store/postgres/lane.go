@@ -19,7 +19,7 @@ SET epoch = epoch + 1, scheduled_at = COALESCE(@scheduled_at::timestamptz, l.sch
 FROM dlq.dlq_jobs b
 WHERE ` + rowOfLane + ` AND b.id = l.job_id
 	AND (@attempt::int IS NULL OR (l.scheduled_at, l.attempt) <= (@scheduled_at::timestamptz, @attempt::int))
-RETURNING b.workflow_id, b.spec, b.upper_bound, b.multi_target, b.state, b.lanes, l.epoch`
+RETURNING b.workflow_id, b.spec, b.upper_bound, b.multi_target, b.state, l.first_bucket, l.last_bucket, l.epoch`
 
 const laneExistsSQL = `SELECT true FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane LIMIT 1`
 
@@ -37,7 +37,8 @@ func (s *Store) openLane(ctx context.Context, bulk dlq.ID, number int, scheduled
 	var specErr error
 	lane, found, err := queryOne(ctx, s, "open lane", func(row pgx.CollectableRow) (lane dlq.Lane, err error) {
 		var spec []byte
-		err = row.Scan(&lane.Owner.WorkflowID, &spec, &lane.UpperBound, &lane.MultiTarget, (*string)(&lane.State), &lane.Total, &lane.Epoch)
+		err = row.Scan(&lane.Owner.WorkflowID, &spec, &lane.UpperBound, &lane.MultiTarget, (*string)(&lane.State),
+			&lane.Buckets.First, &lane.Buckets.Last, &lane.Epoch)
 		lane.Spec, specErr = decodeSpec(spec)
 		return lane, err
 	}, openLaneSQL, args)

@@ -181,11 +181,10 @@ func inOrder(outcomes []dlq.PageOutcome) []dlq.PageOutcome {
 
 // laneArgs are the parameters that the statements of a lane share.
 func (s *Store) laneArgs(lane *dlq.Lane) pgx.NamedArgs {
-	first, last := lane.Buckets()
 	args := s.bulkArgs(&lane.Spec)
 	maps.Copy(args, pgx.NamedArgs{"job": uuid(lane.Job), "lane": lane.Number, "epoch": lane.Epoch, "upper_bound": lane.UpperBound, "end": lane.UpperBound,
 		"requested": lane.Spec.TargetTopic, "from_queue": false, "queues": []int64{},
-		"first_bucket": first, "last_bucket": last, "workflow_id": lane.Owner.WorkflowID, "token": lane.Owner.Token})
+		"workflow_id": lane.Owner.WorkflowID, "token": lane.Owner.Token})
 	return args
 }
 

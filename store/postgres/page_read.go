@@ -273,7 +273,6 @@ func bySeq(a, b dlq.Candidate) int { return cmp.Compare(a.Seq, b.Seq) }
 // listBounded lists the messages after the cursor for a bounded lane, and returns how far it reads.
 func (t *step) listBounded(ctx context.Context) (end int64, err error) {
 	end = t.lane.UpperBound
-	t.args["cursor"] = t.row.cursor
 	err = t.send(ctx, func(batch *pgx.Batch) {
 		for _, sql := range []string{scanEndSQL, scanEndOfOriginalSQL} {
 			var seq int64

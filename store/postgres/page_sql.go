@@ -102,14 +102,21 @@ LIMIT 101`
 ORDER BY m.seq
 LIMIT 101`
 
-	nextOfLane = `
+	nextOfLane = laneNow + `
 SELECT m.id, m.seq, m.key_hash, m.original_topic,` + messageSize + `, m.ctid, m.xmax = '0'::xid
 FROM dlq.dlq_messages m /* source */
 WHERE m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-	AND m.seq > (SELECT cursor FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane ORDER BY pages DESC LIMIT 1)
-	AND m.seq <= @end AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
+	AND m.seq > (SELECT cursor FROM lane) AND m.seq <= @end` + inBuckets + `
 	AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM dlq.dlq_jobs WHERE id = @job)
 	AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */`
+
+	// laneNow is where the lane stands. A database that was restored may have the buckets from before the count.
+	laneNow = `
+WITH lane AS MATERIALIZED (
+	SELECT cursor, first_bucket, last_bucket FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane ORDER BY pages DESC LIMIT 1
+)`
+	inBuckets = `
+	AND (m.key_hash & 1023) BETWEEN (SELECT first_bucket FROM lane) AND (SELECT last_bucket FROM lane)`
 
 	// messageSize is the size of a message. A row that another program inserted has none, and may have no body.
 	messageSize = `
@@ -117,14 +124,15 @@ WHERE m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 		ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), octet_length(m.payload::text), 0) END`
 
 	// scanEndSQL bounds how many messages a search reads: the lane stops before this message.
-	scanEndSQL = `SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic` + scanEnd
+	scanEndSQL = laneNow + `
+SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic` + scanEnd
 
 	// scanEndOfOriginalSQL does the same for the original topic @topic.
-	scanEndOfOriginalSQL = `SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic` + scanEnd
+	scanEndOfOriginalSQL = laneNow + `
+SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic` + scanEnd
 
 	scanEnd = `
-	AND m.status = 'PENDING' AND m.seq > @cursor AND m.seq <= @upper_bound
-	AND (m.key_hash & 1023) BETWEEN @first_bucket::int AND @last_bucket::int
+	AND m.status = 'PENDING' AND m.seq > (SELECT cursor FROM lane) AND m.seq <= @upper_bound` + inBuckets + `
 ORDER BY m.seq
 OFFSET 10000 LIMIT 1`
 

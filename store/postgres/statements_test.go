@@ -334,7 +334,7 @@ func TestEveryStatement(t *testing.T) {
 		"createJobSQL":  {{args: created}},
 		"createPlanSQL": {{args: created}}, "planSQL": {{args: job, uses: jobs + " dlq_plans_pkey"}},
 		"deletePlansSQL": {{after: byIndexSQL, uses: "dlq_plans_pkey idx_dlq_plans_expires_at"}},
-		"countJobSQL":    {{args: scope, uses: jobs}},
+		"countJobSQL":    {{args: scope, uses: jobs + " " + lanes}},
 		"sendableSQL":    {{args: scope, uses: jobs + " " + byArrival}},
 		"previewSQL":     {{args: scope, uses: and(" | idx_dlq_messages_dlq_topic | " + groups + " | " + groups + " idx_dlq_messages_dlq_topic | " + groups + " " + byTopic)}},
 		"sampleSQL":      {{args: scope, after: inOrderSQL, uses: messages + " " + byArrival}},
