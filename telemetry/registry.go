@@ -16,30 +16,27 @@ import (
 // registry is not the global one, to which any library can add metrics.
 func NewRegistry(name, version string) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "dlq_build_info",
-		Help: "The running program and its version; always 1.",
-		ConstLabels: prometheus.Labels{
-			"app": name, "version": version, "go_version": runtime.Version(), "revision": revision(),
-		},
-	})
-	build.Set(1)
 	registry.MustRegister(
-		build,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+	addInfo(registry, "dlq_build_info", "The running program and its version; always 1.", prometheus.Labels{
+		"app": name, "version": version, "go_version": runtime.Version(), "revision": revision(),
+	})
 	return registry
 }
 
 // NameConsole adds dlq_console_info, by which dashboards find the address of the console.
 func NameConsole(registry *prometheus.Registry, address string) {
-	console := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "dlq_console_info", Help: "The address of the console in the label url, if `server.public_url` is set; always 1.",
-		ConstLabels: prometheus.Labels{"url": address},
-	})
-	console.Set(1)
-	registry.MustRegister(console)
+	addInfo(registry, "dlq_console_info", "The address of the console in the label url, if `server.public_url` is set; always 1.",
+		prometheus.Labels{"url": address})
+}
+
+// addInfo adds a metric that tells by its labels.
+func addInfo(registry *prometheus.Registry, name, help string, labels prometheus.Labels) {
+	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
+	info.Set(1)
+	registry.MustRegister(info)
 }
 
 // revision is the commit that the program was built from, or empty.
