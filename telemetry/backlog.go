@@ -31,34 +31,18 @@ func NewBacklogCollector(topics func(context.Context) ([]dlq.TopicSummary, error
 	return newCollector("the backlog", backlogInterval, topics, logger, exportBacklog, backlogMessages, backlogOldest, backlogCounted)
 }
 
-func exportBacklog(summaries []dlq.TopicSummary, counted time.Time, set gauge) {
-	type sum struct {
-		counts map[dlq.Status]int64
-		oldest *time.Time
-	}
-	sums := map[string]sum{}
+func exportBacklog(summaries []dlq.TopicSummary, counted time.Time, to gauges) {
 	var topics dlq.TopicLabels
 	for i := range summaries {
 		topic := topics.Of(summaries[i].DLQTopic)
-		s := sums[topic]
-		if s.counts == nil {
-			s.counts = map[dlq.Status]int64{}
-		}
 		for _, status := range dlq.Statuses {
-			s.counts[status] += summaries[i].Counts[status]
+			to.add(backlogMessages, float64(summaries[i].Counts[status]), topic, string(status))
 		}
-		s.oldest = earlier(s.oldest, summaries[i].OldestPending)
-		sums[topic] = s
-	}
-	for topic, s := range sums {
-		for _, status := range dlq.Statuses {
-			set(backlogMessages, float64(s.counts[status]), topic, string(status))
-		}
-		if s.oldest != nil {
-			set(backlogOldest, ageOf(*s.oldest), topic)
+		if oldest := summaries[i].OldestPending; oldest != nil {
+			to.raise(backlogOldest, ageOf(*oldest), topic)
 		}
 	}
-	set(backlogCounted, float64(counted.UnixMilli())/1000)
+	to.add(backlogCounted, float64(counted.UnixMilli())/1000)
 }
 
 var unpublishedMessages = prometheus.NewDesc("dlq_exhausted_unpublished",
@@ -82,14 +66,10 @@ func NewHeldDeadCollector(read func(context.Context) ([]dlq.TopicCount, error), 
 
 // newTopicCountCollector exports a number of messages. A topic without such messages is absent.
 func newTopicCountCollector(desc *prometheus.Desc, what string, read func(context.Context) ([]dlq.TopicCount, error), logger *zap.Logger) prometheus.Collector {
-	export := func(counts []dlq.TopicCount, _ time.Time, set gauge) {
-		sums := map[string]int64{}
+	export := func(counts []dlq.TopicCount, _ time.Time, to gauges) {
 		var topics dlq.TopicLabels
 		for _, c := range counts {
-			sums[topics.Of(c.DLQTopic)] += c.Messages
-		}
-		for topic, messages := range sums {
-			set(desc, float64(messages), topic)
+			to.add(desc, float64(c.Messages), topics.Of(c.DLQTopic))
 		}
 	}
 	return newCollector(what, backlogInterval, read, logger, export, desc)

@@ -32,27 +32,8 @@ func NewBulkCollector(running func(context.Context) ([]dlq.Job, error), logger *
 	return newCollector("the bulk retries", bulkInterval, running, logger, exportBulks, bulkMatched, bulkDone, bulkBack, bulkRate, bulkPaused)
 }
 
-func exportBulks(bulks []dlq.Job, _ time.Time, set gauge) {
-	for topic, sum := range byTopic(bulks) {
-		set(bulkMatched, float64(sum.matched), topic)
-		set(bulkDone, float64(sum.done), topic)
-		set(bulkBack, float64(sum.cameBack), topic)
-		set(bulkRate, sum.perSecond, topic)
-		set(bulkPaused, flag(sum.isPaused), topic)
-	}
-}
-
-// bulkSum is the sum of the bulk retries of a topic.
-type bulkSum struct {
-	matched, done, cameBack int64
-	perSecond               float64
-	isPaused                bool
-}
-
-// byTopic adds up the bulk retries of each topic, since two values with the same label would
-// fail the whole scrape. A topic is paused when any of its bulk retries is.
-func byTopic(bulks []dlq.Job) map[string]bulkSum {
-	topics := map[string]bulkSum{}
+// exportBulks adds up the bulk retries of each topic. A topic is paused when any of its bulk retries is.
+func exportBulks(bulks []dlq.Job, _ time.Time, to gauges) {
 	var labels dlq.TopicLabels
 	for i := range bulks {
 		b := &bulks[i]
@@ -60,11 +41,10 @@ func byTopic(bulks []dlq.Job) map[string]bulkSum {
 			continue
 		}
 		topic := labels.Of(b.Spec.Topic)
-		sum := topics[topic]
-		topics[topic] = bulkSum{
-			sum.matched + b.Matched, sum.done + b.Counts.Done(), sum.cameBack + b.CameBack,
-			sum.perSecond + b.RecentPerSecond, sum.isPaused || b.State == dlq.JobPaused,
-		}
+		to.add(bulkMatched, float64(b.Matched), topic)
+		to.add(bulkDone, float64(b.Counts.Done()), topic)
+		to.add(bulkBack, float64(b.CameBack), topic)
+		to.add(bulkRate, b.RecentPerSecond, topic)
+		to.raise(bulkPaused, flag(b.State == dlq.JobPaused), topic)
 	}
-	return topics
 }

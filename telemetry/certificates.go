@@ -34,9 +34,9 @@ func NewCertificateCollector(files map[string]string, logger *zap.Logger) promet
 		}
 		return expiries, nil
 	}
-	export := func(expiries map[string]time.Time, _ time.Time, set gauge) {
+	export := func(expiries map[string]time.Time, _ time.Time, to gauges) {
 		for use, expiry := range expiries {
-			set(certificateExpiry, float64(expiry.Unix()), use)
+			to.add(certificateExpiry, float64(expiry.Unix()), use)
 		}
 	}
 	return newCollector("the certificates", slowInterval, read, logger, export, certificateExpiry)

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +18,7 @@ type collector[T any] struct {
 	interval time.Duration
 	read     func(context.Context) (T, error)
 	logger   *zap.Logger
-	export   func(value T, at time.Time, set gauge)
+	export   func(value T, at time.Time, to gauges)
 	descs    []*prometheus.Desc
 
 	reading singleflight.Group
@@ -27,12 +28,35 @@ type collector[T any] struct {
 	value   T
 }
 
-// gauge exports a value.
-type gauge func(desc *prometheus.Desc, value float64, labels ...string)
+// gauges are the values of a scrape. Two values with the same labels would fail the whole scrape, so they become one.
+type gauges map[series]float64
+
+type series struct {
+	desc   *prometheus.Desc
+	labels string // each after a separator
+}
+
+// labelSeparator is in no label, since labels are UTF-8.
+const labelSeparator = "\xff"
+
+func seriesOf(desc *prometheus.Desc, labels []string) series {
+	return series{desc, strings.Join(append([]string{""}, labels...), labelSeparator)}
+}
+
+// add adds to the value with these labels.
+func (g gauges) add(desc *prometheus.Desc, value float64, labels ...string) {
+	g[seriesOf(desc, labels)] += value
+}
+
+// raise makes the value with these labels at least as large. Values are not negative.
+func (g gauges) raise(desc *prometheus.Desc, value float64, labels ...string) {
+	of := seriesOf(desc, labels)
+	g[of] = max(g[of], value)
+}
 
 func newCollector[T any](
 	what string, interval time.Duration, read func(context.Context) (T, error), logger *zap.Logger,
-	export func(T, time.Time, gauge), descs ...*prometheus.Desc,
+	export func(T, time.Time, gauges), descs ...*prometheus.Desc,
 ) prometheus.Collector {
 	return &collector[T]{what: what, interval: interval, read: read, logger: logger, export: export, descs: descs}
 }
@@ -50,10 +74,15 @@ func (c *collector[T]) Collect(metrics chan<- prometheus.Metric) {
 	if at.IsZero() {
 		return
 	}
-	c.export(value, at, func(desc *prometheus.Desc, value float64, labels ...string) {
-		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
-	})
+	values := gauges{}
+	c.export(value, at, values)
+	for of, value := range values {
+		labels := strings.Split(of.labels, labelSeparator)[1:]
+		metrics <- prometheus.MustNewConstMetric(of.desc, prometheus.GaugeValue, value, labels...)
+	}
 }
+
+func ageOf(at time.Time) float64 { return max(time.Since(at), 0).Seconds() }
 
 // flag is the value of a gauge that is 1 or 0.
 func flag(isSet bool) float64 {

@@ -29,61 +29,34 @@ func NewGroupCollector(read func(context.Context) ([]dlq.GroupBacklog, error), l
 	return newCollector("the groups", backlogInterval, read, logger, exportGroups, groupsPending, groupMessages, groupOldest, causeMessages)
 }
 
-func exportGroups(backlogs []dlq.GroupBacklog, _ time.Time, set gauge) {
-	// By topic and state; the topics beyond the limit are added up.
-	type place struct{ topic, state string }
-	sums := map[place]dlq.GroupBacklog{}
-	causes := map[cause]int64{}
+func exportGroups(backlogs []dlq.GroupBacklog, _ time.Time, to gauges) {
 	var topics dlq.TopicLabels // the backlogs are sorted by topic, so each scrape gives the same labels
 	for _, b := range backlogs {
-		at := place{topics.Of(b.DLQTopic), string(b.State)}
-		sum := sums[at]
-		sum.Groups, sum.Pending = sum.Groups+b.Groups, sum.Pending+b.Pending
-		sum.OldestPending = earlier(sum.OldestPending, b.OldestPending)
-		sums[at] = sum
-		if b.State.HasCauses() {
-			addCauses(causes, at.topic, &b)
+		topic, state := topics.Of(b.DLQTopic), string(b.State)
+		to.add(groupsPending, float64(b.Groups), topic, state)
+		to.add(groupMessages, float64(b.Pending), topic, state)
+		if b.OldestPending != nil {
+			to.raise(groupOldest, ageOf(*b.OldestPending), topic, state)
 		}
-	}
-	for of, pending := range causes {
-		set(causeMessages, float64(pending), of.topic, of.state, of.cause)
-	}
-	for at, sum := range sums {
-		set(groupsPending, float64(sum.Groups), at.topic, at.state)
-		set(groupMessages, float64(sum.Pending), at.topic, at.state)
-		if sum.OldestPending != nil {
-			set(groupOldest, ageOf(*sum.OldestPending), at.topic, at.state)
+		if b.State.HasCauses() {
+			exportCauses(&b, topic, to)
 		}
 	}
 }
-
-// cause is a group in the metrics, by its title.
-type cause struct{ topic, state, cause string }
 
 // otherCause are the groups that are not named.
 const otherCause = "other"
 
-// addCauses counts the messages of the groups. Groups of topics without a label of their own are
-// not named.
-func addCauses(causes map[cause]int64, topic string, b *dlq.GroupBacklog) {
+// exportCauses names the groups by their titles, but not those of topics without a label of their own.
+func exportCauses(b *dlq.GroupBacklog, topic string, to gauges) {
 	rest := b.Pending
 	if topic != dlq.OtherTopics {
 		for _, c := range b.Causes {
-			causes[cause{topic, string(b.State), c.Title}] += c.Pending
+			to.add(causeMessages, float64(c.Pending), topic, string(b.State), c.Title)
 			rest -= c.Pending
 		}
 	}
 	if rest > 0 {
-		causes[cause{topic, string(b.State), otherCause}] += rest
+		to.add(causeMessages, float64(rest), topic, string(b.State), otherCause)
 	}
-}
-
-func ageOf(at time.Time) float64 { return max(time.Since(at), 0).Seconds() }
-
-// earlier is the earlier of two times of which each may be nil.
-func earlier(a, b *time.Time) *time.Time {
-	if a == nil || b != nil && b.Before(*a) {
-		return b
-	}
-	return a
 }

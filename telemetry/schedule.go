@@ -31,11 +31,11 @@ func NewArchiveCollector(read func(context.Context) (ArchiveRun, error), logger 
 	return newCollector("the archive's schedule", slowInterval, read, logger, exportArchive, archiveStarted, archiveFailed, archiveRunning, archiveInterval)
 }
 
-func exportArchive(run ArchiveRun, _ time.Time, set gauge) {
-	set(archiveStarted, float64(run.Started.Unix()))
-	set(archiveFailed, flag(run.Failed))
-	set(archiveRunning, flag(run.Running))
+func exportArchive(run ArchiveRun, _ time.Time, to gauges) {
+	to.add(archiveStarted, float64(run.Started.Unix()))
+	to.add(archiveFailed, flag(run.Failed))
+	to.add(archiveRunning, flag(run.Running))
 	if run.Interval > 0 {
-		set(archiveInterval, run.Interval.Seconds())
+		to.add(archiveInterval, run.Interval.Seconds())
 	}
 }
