@@ -1,23 +1,14 @@
 package config
 
-// suggestion completes the message about an unknown name.
+// suggestion completes the message about an unknown name by the known name with the fewest changes.
 func suggestion(name string, known []string) string {
-	if near := nearest(name, known); near != "" {
-		return "; did you mean " + near + "?"
-	}
-	return ""
-}
-
-// nearest returns the candidate with the fewest changes to text, or "" if none is
-// close.
-func nearest(text string, candidates []string) string {
-	best, distance := "", len(text)/3+1
-	for _, candidate := range candidates {
-		if d := editDistance(text, candidate); d <= distance && (d < distance || best == "") {
-			best, distance = candidate, d
+	text, distance := "", len(name)/3+2 // a name that is further away is not close
+	for _, candidate := range known {
+		if d := editDistance(name, candidate); d < distance {
+			text, distance = "; did you mean "+candidate+"?", d
 		}
 	}
-	return best
+	return text
 }
 
 // editDistance is the number of bytes that must be inserted, removed or changed.
