@@ -46,11 +46,8 @@ func (s Secret) GoString() string { return s.String() }
 // Format hides the text from every verb of fmt, including invalid verbs such as %d.
 func (s Secret) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, s.String()) }
 
-// MarshalText hides the text from encoders: JSON, slog and map keys.
+// MarshalText hides the text from encoders: JSON, YAML, slog and map keys.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// MarshalYAML hides the text from YAML.
-func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
 
 // UnmarshalText reads the secret from a file or a variable.
 func (s *Secret) UnmarshalText(text []byte) error {
