@@ -14,10 +14,6 @@ type Archive struct {
 }
 
 func (a Archive) validate(s section) {
-	if err := checkSchedule(a.Schedule); err != nil {
-		s.add("schedule", "%v", err)
-	}
-	if a.PurgeAfter <= a.Retention {
-		s.add("purge_after", "must be longer than archive.retention (%s), not %s", a.Retention, a.PurgeAfter)
-	}
+	s.refuseError("schedule", checkSchedule(a.Schedule))
+	s.refuse(a.PurgeAfter <= a.Retention, "purge_after", "must be longer than archive.retention (%s), not %s", a.Retention, a.PurgeAfter)
 }

@@ -14,7 +14,5 @@ type Audit struct {
 func (a Audit) Logs() bool { return a.Log != nil && *a.Log }
 
 func (a Audit) validate(s section) {
-	if a.Retention.Std() < dlq.AuditFloor {
-		s.add("retention", "must be at least %s, not %s", Duration(dlq.AuditFloor), a.Retention)
-	}
+	s.refuse(a.Retention.Std() < dlq.AuditFloor, "retention", "must be at least %s, not %s", Duration(dlq.AuditFloor), a.Retention)
 }

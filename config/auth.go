@@ -48,33 +48,17 @@ func (a Auth) Enabled() bool { return a.Has("token") || a.Has("oidc") }
 func (o OIDC) TLS() (*tls.Config, error) { return TLS{CAFile: o.CAFile}.Config() }
 
 func (a Auth) validate(s section) {
-	if a.Has("none") && len(a.Mode) > 1 {
-		s.add("mode", "none cannot be used together with another mode")
-	}
-	if len(a.Open) > 1 && slices.Contains(a.Open, "none") {
-		s.add("open", "none cannot be used together with a page")
-	}
-	switch {
-	case a.Has("token") && a.TokensFile == "":
-		s.add("tokens_file", "is required")
-	case !a.Has("token") && a.TokensFile != "":
-		s.add("tokens_file", "has no effect without token in auth.mode")
-	}
+	s.refuse(a.Has("none") && len(a.Mode) > 1, "mode", "none cannot be used together with another mode")
+	s.refuse(len(a.Open) > 1 && slices.Contains(a.Open, "none"), "open", "none cannot be used together with a page")
+	s.refuse(a.Has("token") && a.TokensFile == "", "tokens_file", "is required")
+	s.refuse(!a.Has("token") && a.TokensFile != "", "tokens_file", "has no effect without token in auth.mode")
 	if !a.Has("oidc") {
-		if s.given("oidc") {
-			s.add("oidc", "has no effect without oidc in auth.mode")
-		}
+		s.refuse(s.given("oidc"), "oidc", "has no effect without oidc in auth.mode")
 		return
 	}
-	if a.OIDC.Issuer == "" {
-		s.add("oidc.issuer", "is required")
-	}
-	if strings.TrimSpace(a.OIDC.Audience) == "" {
-		s.add("oidc.audience", "is required")
-	}
-	if len(a.OIDC.Roles) == 0 {
-		s.add("oidc.roles", "is required: without it nobody may do anything")
-	}
+	s.refuse(a.OIDC.Issuer == "", "oidc.issuer", "is required")
+	s.refuse(strings.TrimSpace(a.OIDC.Audience) == "", "oidc.audience", "is required")
+	s.refuse(len(a.OIDC.Roles) == 0, "oidc.roles", "is required: without it nobody may do anything")
 }
 
 // validateAuth prevents that anybody in the network can delete messages because nobody

@@ -62,21 +62,15 @@ func (c *Config) ConsoleURL() string {
 }
 
 func (v Console) validate(s section) {
-	if !v.OIDC.Configured() && (v.OIDC.Confidential() || s.given("oidc.scopes")) {
-		s.add("oidc.client_id", "is required")
-	}
-	if !slices.Contains(v.OIDC.Scopes, "openid") {
-		s.add("oidc.scopes", "must have openid")
-	}
+	s.refuse(!v.OIDC.Configured() && (v.OIDC.Confidential() || s.given("oidc.scopes")), "oidc.client_id", "is required")
+	s.refuse(!slices.Contains(v.OIDC.Scopes, "openid"), "oidc.scopes", "must have openid")
 	to, err := url.Parse(v.Path)
 	if err != nil || !strings.HasPrefix(v.Path, "/") || strings.Contains(v.Path, "//") || strings.ContainsAny(v.Path, ":*+?#%\\ ") || to.Path != v.Path {
 		s.add("path", "must be a path such as / or /console, not %q", v.Path)
 		return
 	}
 	for _, taken := range []string{"/api", "/docs", "/debug", "/metrics", "/healthz", "/readyz", "/openapi.json", "/.well-known"} {
-		if v.Prefix() == taken || strings.HasPrefix(v.Prefix(), taken+"/") {
-			s.add("path", "is a path of the API; choose another such as /console")
-		}
+		s.refuse(strings.HasPrefix(v.Prefix()+"/", taken+"/"), "path", "is a path of the API; choose another such as /console")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -136,9 +137,7 @@ func (d Database) checkFiles(string) error { return d.CheckCertificates() }
 
 func (d Database) validate(s section) {
 	if !d.Configured() {
-		if s.given("") {
-			s.add("host", "is required; remove the section and its variables to keep messages in memory")
-		}
+		s.refuse(s.given(""), "host", "is required; remove the section and its variables to keep messages in memory")
 		return
 	}
 	if !strings.HasPrefix(d.Host, "/") {
@@ -148,22 +147,16 @@ func (d Database) validate(s section) {
 	if d.UserFile == "" {
 		s.check("user", "required", reflect.ValueOf(d.User))
 	}
-	if d.StatementTimeout != 0 && d.StatementTimeout < Duration(time.Millisecond) {
-		s.add("statement_timeout", "must be 0s for no limit, or at least 1ms, not %s", d.StatementTimeout)
-	}
-	if d.SSLRootCert != "" && (d.SSLMode == "disable" || d.SSLMode == "allow" || d.SSLMode == "prefer") {
-		s.add("ssl_root_cert", "has no effect with ssl_mode %q: use require, verify-ca or verify-full", d.SSLMode)
-	}
-	if (d.SSLCert == "") != (d.SSLKey == "") {
-		s.add("", "ssl_cert and ssl_key belong together: set both or neither")
-	} else if d.SSLCert != "" && d.SSLMode == "disable" {
-		s.add("ssl_cert", "has no effect with ssl_mode %q", d.SSLMode)
-	}
+	s.refuse(d.StatementTimeout != 0 && d.StatementTimeout < Duration(time.Millisecond),
+		"statement_timeout", "must be 0s for no limit, or at least 1ms, not %s", d.StatementTimeout)
+	s.refuse(d.SSLRootCert != "" && slices.Contains([]string{"disable", "allow", "prefer"}, d.SSLMode),
+		"ssl_root_cert", "has no effect with ssl_mode %q: use require, verify-ca or verify-full", d.SSLMode)
+	s.refuse((d.SSLCert == "") != (d.SSLKey == ""), "", "ssl_cert and ssl_key belong together: set both or neither")
+	s.refuse(d.SSLCert != "" && d.SSLKey != "" && d.SSLMode == "disable", "ssl_cert", "has no effect with ssl_mode %q", d.SSLMode)
 	s.check("max_idle_conns", fmt.Sprintf("0 to %d", max(d.MaxOpenConns, 0)), reflect.ValueOf(d.MaxIdleConns))
-	if m := d.Migrations; !m.isSet() && (!m.StaticPassword.IsZero() || m.PasswordFile != "") {
-		s.add("migrations.user", "is required with a password for migrations")
-	}
-	if d.ApplicationRole != "" && d.ApplicationRole == d.Migrations.Role {
-		s.add("application_role", "must be another role than database.migrations.role, which owns the tables")
-	}
+	m := d.Migrations
+	s.refuse(!m.isSet() && (!m.StaticPassword.IsZero() || m.PasswordFile != ""),
+		"migrations.user", "is required with a password for migrations")
+	s.refuse(d.ApplicationRole != "" && d.ApplicationRole == m.Role,
+		"application_role", "must be another role than database.migrations.role, which owns the tables")
 }

@@ -27,7 +27,6 @@ func (g Groups) grouping() (*dlq.Grouping, error) {
 }
 
 func (g Groups) validate(s section) {
-	if _, err := g.grouping(); err != nil {
-		s.add("rules", "%s", err)
-	}
+	_, err := g.grouping()
+	s.refuseError("rules", err)
 }

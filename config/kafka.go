@@ -61,36 +61,24 @@ func (k Kafka) UsesTLS() bool { return strings.HasSuffix(k.SecurityProtocol, "SS
 func (k Kafka) validate(s section) {
 	k.validateTopics(s) // the store in memory uses them without a cluster
 	if !k.Configured() {
-		if s.given("brokers") || s.given("security_protocol") || s.given("sasl") || s.given("tls") {
-			s.add("brokers", "needs at least one host:port; remove the section and its variables to run without Kafka")
-		}
+		s.refuse(s.given("brokers") || s.given("security_protocol") || s.given("sasl") || s.given("tls"),
+			"brokers", "needs at least one host:port; remove the section and its variables to run without Kafka")
 		return
 	}
 	k.validateArchiveTopic(s)
-	k.SASL.validateFor(k.SecurityProtocol, section{s.report, "kafka.sasl"})
-	if k.TLS.isSet() && !k.UsesTLS() {
-		s.add("tls", "has no effect with security_protocol %q: use SSL or SASL_SSL", k.SecurityProtocol)
-	}
-}
-
-func (s SASL) validateFor(protocol string, at section) {
-	if !strings.HasPrefix(protocol, "SASL_") {
-		if s != (SASL{}) {
-			at.add("", "has no effect with security_protocol %q: use SASL_SSL or SASL_PLAINTEXT", protocol)
-		}
+	s.refuse(k.TLS.isSet() && !k.UsesTLS(), "tls", "has no effect with security_protocol %q: use SSL or SASL_SSL", k.SecurityProtocol)
+	if !strings.HasPrefix(k.SecurityProtocol, "SASL_") {
+		s.refuse(k.SASL != SASL{}, "sasl", "has no effect with security_protocol %q: use SASL_SSL or SASL_PLAINTEXT", k.SecurityProtocol)
 		return
 	}
-	at.check("mechanism", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", reflect.ValueOf(s.Mechanism))
-	at.check("user", "required", reflect.ValueOf(s.User))
-	if s.StaticPassword.IsZero() && s.PasswordFile == "" {
-		at.add("password", "is required with security_protocol %q; kafka.sasl.password_file serves as well", protocol)
-	}
+	s.check("sasl.mechanism", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", reflect.ValueOf(k.SASL.Mechanism))
+	s.check("sasl.user", "required", reflect.ValueOf(k.SASL.User))
+	s.refuse(k.SASL.StaticPassword.IsZero() && k.SASL.PasswordFile == "",
+		"sasl.password", "is required with security_protocol %q; kafka.sasl.password_file serves as well", k.SecurityProtocol)
 }
 
 func (k Kafka) validateTopics(s section) {
-	if len(k.DLQTopicPattern) == 0 {
-		s.add("dlq_topic_pattern", "needs at least one pattern, such as %s", dlq.DefaultTopicPatterns[0])
-	}
+	s.refuse(len(k.DLQTopicPattern) == 0, "dlq_topic_pattern", "needs at least one pattern, such as %s", dlq.DefaultTopicPatterns[0])
 	var valid []string
 	for i, glob := range k.DLQTopicPattern {
 		if _, err := dlq.NewTopics([]string{glob}, nil); err != nil {
@@ -100,17 +88,14 @@ func (k Kafka) validateTopics(s section) {
 		valid = append(valid, glob)
 	}
 	for _, glob := range slices.Sorted(maps.Keys(k.Origins)) {
-		if err := new(dlq.Topics).LimitOrigins(map[string][]string{glob: k.Origins[glob]}); err != nil {
-			s.add("origins."+glob, "%s", err)
-		}
+		s.refuseError("origins."+glob, new(dlq.Topics).LimitOrigins(map[string][]string{glob: k.Origins[glob]}))
 	}
 	if len(valid) == 0 {
 		return // an origin can only be checked against valid patterns
 	}
 	for from, to := range k.OriginTopics {
-		if _, err := dlq.NewTopics(valid, map[string]string{from: to}); err != nil {
-			s.add("origin_topics", "%s", err)
-		}
+		_, err := dlq.NewTopics(valid, map[string]string{from: to})
+		s.refuseError("origin_topics", err)
 	}
 }
 
@@ -127,7 +112,5 @@ func (k Kafka) validateArchiveTopic(s section) {
 	if err != nil || !k.PublishesExhausted() || k.ArchiveTopic == dlq.DefaultArchiveTopic {
 		return // validateTopics reports the error
 	}
-	if err := dlq.NewArchiveTopics(k.ArchiveTopic, topics).Check(k.DLQTopicPattern); err != nil {
-		s.add("archive_topic", "%s", err)
-	}
+	s.refuseError("archive_topic", dlq.NewArchiveTopics(k.ArchiveTopic, topics).Check(k.DLQTopicPattern))
 }

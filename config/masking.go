@@ -40,12 +40,8 @@ func (r *MaskingRule) setText(text string) {
 	r.Topics, r.Value, r.Key, r.Headers = strings.Split(text, "|"), []string{"*"}, []string{"*"}, []string{"*"}
 }
 
-func (r *MaskingRule) domain() dlq.MaskRule {
-	return dlq.MaskRule{Topics: r.Topics, Value: r.Value, Key: r.Key, Headers: r.Headers, Tags: r.Tags, As: r.As}
-}
-
 func (r *MaskingRule) validate(s section) {
-	rule := r.domain()
+	rule := dlq.MaskRule(*r)
 	for _, p := range rule.Problems() {
 		key := p.Field
 		if p.Index >= 0 {
@@ -74,9 +70,8 @@ func (m *Masking) validate(s section) {
 // validateTags refuses tags that nothing can read: all values with a schema would be hidden as a whole.
 func (c *Config) validateTags(s section) {
 	for name, rule := range c.Masking.Rules {
-		if len(rule.Tags) > 0 && !c.SchemaRegistry.Configured() {
-			s.add("masking.rules."+name+".tags", "needs schema_registry.url: tags are in the schemas of a Schema Registry")
-		}
+		s.refuse(len(rule.Tags) > 0 && !c.SchemaRegistry.Configured(), "masking.rules."+name+".tags",
+			"needs schema_registry.url: tags are in the schemas of a Schema Registry")
 	}
 }
 
@@ -104,8 +99,7 @@ func (m *Masking) Compiled() (*dlq.Masking, error) {
 // rules are in the order of their names.
 func (m *Masking) rules() (rules []dlq.MaskRule) {
 	for _, name := range slices.Sorted(maps.Keys(m.Rules)) {
-		rule := m.Rules[name]
-		rules = append(rules, rule.domain())
+		rules = append(rules, dlq.MaskRule(m.Rules[name]))
 	}
 	return rules
 }

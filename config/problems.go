@@ -150,5 +150,15 @@ func (s section) add(key, format string, args ...any) {
 	s.addAt(path, path, format, args...)
 }
 
+// refuse reports a problem of a key when a value is wrong.
+func (s section) refuse(isWrong bool, key, format string, args ...any) {
+	if isWrong {
+		s.add(key, format, args...)
+	}
+}
+
+// refuseError reports the error of a value; nil for a correct value.
+func (s section) refuseError(key string, err error) { s.refuse(err != nil, key, "%v", err) }
+
 // given reports whether the file or the environment set a key, or a key below.
 func (s section) given(key string) bool { return given(s.sources, below(s.path, key)) }

@@ -32,9 +32,8 @@ func (g RoleGrants) Grants() (map[string]dlq.Grant, error) {
 }
 
 func (g *RoleGrant) validate(s section) {
-	if _, err := dlq.NewGrant(dlq.Role(g.Role), g.Topics); err != nil {
-		s.add("", "%s", err)
-	}
+	_, err := dlq.NewGrant(dlq.Role(g.Role), g.Topics)
+	s.refuseError("", err)
 }
 
 // setText reads the form of the environment.

@@ -47,10 +47,7 @@ func (r SchemaRegistry) Authorize(request *http.Request) error {
 func (r SchemaRegistry) validate(s section) {
 	hasPassword := !r.StaticPassword.IsZero() || r.PasswordFile != ""
 	hasToken := !r.StaticToken.IsZero() || r.TokenFile != ""
-	if !r.Configured() && (r.Username != "" || hasPassword || hasToken || r.TLS.isSet()) {
-		s.add("url", "is required with the other keys of its section")
-	}
-	if hasPassword && r.Username == "" {
-		s.add("username", "is required with a password")
-	}
+	s.refuse(!r.Configured() && (r.Username != "" || hasPassword || hasToken || r.TLS.isSet()),
+		"url", "is required with the other keys of its section")
+	s.refuse(hasPassword && r.Username == "", "username", "is required with a password")
 }

@@ -99,17 +99,14 @@ func parseNetwork(text string) (netip.Prefix, error) {
 }
 
 func (v Server) validate(s section) {
-	if v.AnswerMemory != 0 && v.AnswerMemory < 64<<20 { // a client may use half of this, and a list needs 22 MiB
-		s.add("answer_memory", "must be at least 64MiB, or 0 for half of the memory limit, not %s", v.AnswerMemory)
-	}
-	if v.HeaderLimit <= v.URLLimit || v.HeaderLimit > 1<<20 {
-		s.add("header_limit", "must be more than server.url_limit (%s), which it includes, and at most 1MiB, not %s", v.URLLimit, v.HeaderLimit)
-	}
+	// A client may use half of the memory, and a list needs 22 MiB.
+	s.refuse(v.AnswerMemory != 0 && v.AnswerMemory < 64<<20,
+		"answer_memory", "must be at least 64MiB, or 0 for half of the memory limit, not %s", v.AnswerMemory)
+	s.refuse(v.HeaderLimit <= v.URLLimit || v.HeaderLimit > 1<<20,
+		"header_limit", "must be more than server.url_limit (%s), which it includes, and at most 1MiB, not %s", v.URLLimit, v.HeaderLimit)
 	// An answer after the deadline of its own request would never be sent.
-	if v.RequestTimeout <= v.RetryWait {
-		s.add("request_timeout", "must be longer than server.retry_wait (%s), not %s", v.RetryWait, v.RequestTimeout)
-	}
-	if v.WriteTimeout <= v.RequestTimeout {
-		s.add("write_timeout", "must be longer than server.request_timeout (%s), not %s", v.RequestTimeout, v.WriteTimeout)
-	}
+	s.refuse(v.RequestTimeout <= v.RetryWait,
+		"request_timeout", "must be longer than server.retry_wait (%s), not %s", v.RetryWait, v.RequestTimeout)
+	s.refuse(v.WriteTimeout <= v.RequestTimeout,
+		"write_timeout", "must be longer than server.request_timeout (%s), not %s", v.RequestTimeout, v.WriteTimeout)
 }

@@ -96,7 +96,5 @@ func (t ServerTLS) checkFiles(string) error {
 
 func (t ServerTLS) validate(s section) {
 	s.checkPair(t.CertFile, t.KeyFile)
-	if t.ClientCAFile != "" && !t.Configured() {
-		s.add("client_ca_file", "has no effect without server.tls.cert_file and server.tls.key_file")
-	}
+	s.refuse(t.ClientCAFile != "" && !t.Configured(), "client_ca_file", "has no effect without server.tls.cert_file and server.tls.key_file")
 }

@@ -60,9 +60,8 @@ func (c *Config) validateTargets(s section) {
 	t := c.Targets
 	names := slices.Sorted(maps.Keys(t.Endpoints))
 	for _, name := range names {
-		if !endpointName.MatchString(name) {
-			s.add("targets.endpoints."+name, "the name of an endpoint has small letters, digits, and . _ - inside, and at most 63 of them")
-		}
+		s.refuse(!endpointName.MatchString(name), "targets.endpoints."+name,
+			"the name of an endpoint has small letters, digits, and . _ - inside, and at most 63 of them")
 	}
 	topics, err := dlq.NewTopics(c.Kafka.DLQTopicPattern, nil)
 	if err != nil {
@@ -70,14 +69,12 @@ func (c *Config) validateTargets(s section) {
 	}
 	topics.AllowInternal(t.Allowed)
 	for _, glob := range slices.Sorted(maps.Keys(t.Routes)) {
-		if _, err := dlq.NewTargets(topics, map[string]string{glob: t.Routes[glob]}, nil, names); err != nil {
-			s.add("targets.routes", "%s", err)
-		}
+		_, err := dlq.NewTargets(topics, map[string]string{glob: t.Routes[glob]}, nil, names)
+		s.refuseError("targets.routes", err)
 	}
 	for i, glob := range t.Allowed {
-		if _, err := dlq.NewTargets(topics, nil, []string{glob}, names); err != nil {
-			s.add(fmt.Sprintf("targets.allowed[%d]", i), "%s", err)
-		}
+		_, err := dlq.NewTargets(topics, nil, []string{glob}, names)
+		s.refuseError(fmt.Sprintf("targets.allowed[%d]", i), err)
 	}
 }
 

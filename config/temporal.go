@@ -126,7 +126,6 @@ func (t Temporal) checkFiles(path string) error {
 
 func (t TemporalTLS) validate(s section) {
 	t.TLS.validate(s)
-	if t.Enabled != nil && !*t.Enabled && t.CAFile+t.CertFile+t.ServerName != "" {
-		s.add("", "has settings, but enabled: false switches it off")
-	}
+	isOff := t.Enabled != nil && !*t.Enabled
+	s.refuse(isOff && t.CAFile+t.CertFile+t.ServerName != "", "", "has settings, but enabled: false switches it off")
 }

@@ -53,9 +53,7 @@ func (t TLS) validate(s section) { s.checkPair(t.CertFile, t.KeyFile) }
 
 // checkPair checks that a certificate and its key are given together.
 func (s section) checkPair(certFile, keyFile string) {
-	if (certFile == "") != (keyFile == "") {
-		s.add("", "cert_file and key_file belong together: set both or neither")
-	}
+	s.refuse((certFile == "") != (keyFile == ""), "", "cert_file and key_file belong together: set both or neither")
 }
 
 // readAuthorities reads the trusted certificates of a PEM file. Its errors name the key.

@@ -21,9 +21,7 @@ type Tracing struct {
 func (t Tracing) Configured() bool { return t.Endpoint != "" }
 
 func (t Tracing) validate(s section) {
-	if !t.Configured() && t.TLS.isSet() {
-		s.add("endpoint", "is required with tracing.tls")
-	}
+	s.refuse(!t.Configured() && t.TLS.isSet(), "endpoint", "is required with tracing.tls")
 }
 
 // Ratio is a number from 0 to 1.

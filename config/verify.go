@@ -18,7 +18,6 @@ func (v Verify) Groups() *dlq.VerifyGroups {
 }
 
 func (v Verify) validate(s section) {
-	if _, err := dlq.NewVerifyGroups(v.ConsumerGroups); err != nil {
-		s.add("consumer_groups", "%s", err)
-	}
+	_, err := dlq.NewVerifyGroups(v.ConsumerGroups)
+	s.refuseError("consumer_groups", err)
 }
