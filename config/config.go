@@ -60,29 +60,27 @@ func Default() *Config {
 // opens no files but the configuration and Temporal's profiles; CheckFiles opens the
 // other files.
 func Load(path string, environ []string) (*Config, error) {
-	env, problems := parseEnviron(environ)
+	r := &report{sources: map[string]source{}}
+	env := r.readEnviron(environ)
 	c := Default()
-	sources := map[string]source{}
-
 	name, data, err := readFile(path, env)
 	if err != nil {
 		return nil, err
 	}
-	problems = append(problems, decodeFile(c, name, data, sources)...)
-	problems = append(problems, applyEnviron(c, env, sources)...)
-	problems = append(problems, resolveTemporal(&c.Temporal, env, sources)...)
-	problems = append(problems, c.problems(sources, problems)...)
-	if len(problems) > 0 {
-		slices.SortStableFunc(problems, func(a, b Problem) int { return a.compare(b.source) })
-		return nil, problems
+	r.decodeFile(c, name, data)
+	r.applyEnviron(c, env)
+	r.resolveTemporal(&c.Temporal, env)
+	r.validate(c)
+	if len(r.problems) > 0 {
+		slices.SortStableFunc(r.problems, func(a, b Problem) int { return a.compare(b.source) })
+		return nil, r.problems
 	}
 	return c, nil
 }
 
-// problems validates every section. sources has the location of each value, and unread the problems
-// of values that could not be read.
-func (c *Config) problems(sources map[string]source, unread Problems) Problems {
-	r := &report{sources: sources, unread: unread}
+// validate validates every section.
+func (r *report) validate(c *Config) {
+	r.unread = r.problems
 	eachSection("", reflect.ValueOf(c).Elem(), func(path string, structure reflect.Value) {
 		s := section{r, path}
 		s.checkFields(structure)
@@ -90,7 +88,6 @@ func (c *Config) problems(sources map[string]source, unread Problems) Problems {
 			rules.validate(s)
 		}
 	})
-	return r.problems
 }
 
 // validate checks the rules that concern several sections.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -19,18 +20,17 @@ import (
 // library fill it. Nodes know their lines, so all problems are reported at once with
 // line and key. And no value is converted silently.
 type decoder struct {
-	file     string
-	sources  map[string]source
-	problems Problems
+	*report
+	file string
 }
 
 // decodeFile sets every key of the file.
-func decodeFile(c *Config, file string, data []byte, sources map[string]source) Problems {
-	d := &decoder{file: file, sources: sources}
+func (r *report) decodeFile(c *Config, file string, data []byte) {
+	d := &decoder{r, file}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if !utf8.Valid(data) {
 		d.add(lineOfInvalidUTF8(data), "", "is not UTF-8 text")
-		return d.problems
+		return
 	}
 	reader := yaml.NewDecoder(bytes.NewReader(data))
 	var document, second yaml.Node
@@ -38,7 +38,7 @@ func decodeFile(c *Config, file string, data []byte, sources map[string]source) 
 		if !errors.Is(err, io.EOF) {
 			d.syntax(err)
 		}
-		return d.problems
+		return
 	}
 	if err := reader.Decode(&second); err == nil {
 		d.add(second.Line, "", "starts a second YAML document; only one is read")
@@ -46,11 +46,10 @@ func decodeFile(c *Config, file string, data []byte, sources map[string]source) 
 		d.syntax(err)
 	}
 	d.value("", document.Content[0], reflect.ValueOf(c).Elem())
-	return d.problems
 }
 
 func (d *decoder) add(line int, path, format string, args ...any) {
-	d.problems = append(d.problems, Problem{source: d.at(line), Key: path, Message: fmt.Sprintf(format, args...)})
+	d.report.add(d.at(line), path, format, args...)
 }
 
 func (d *decoder) at(line int) source { return source{file: d.file, line: line} }
@@ -209,21 +208,12 @@ func describe(node *yaml.Node) string {
 	case yaml.MappingNode:
 		return "a section"
 	default:
+		return cmp.Or(scalarKinds[node.ShortTag()], "a value with a tag; put a value that begins with ! in quotes")
 	}
-	switch node.ShortTag() {
-	case "!!str":
-		return "text"
-	case "!!int":
-		return "a number"
-	case "!!float":
-		return "a number with a fraction"
-	case "!!bool":
-		return "a true/false value"
-	case "!!null":
-		return "nothing"
-	default:
-		return "a value with a tag; put a value that begins with ! in quotes"
-	}
+}
+
+var scalarKinds = map[string]string{
+	"!!str": "text", "!!int": "a number", "!!float": "a number with a fraction", "!!bool": "a true/false value", "!!null": "nothing",
 }
 
 func isNull(node *yaml.Node) bool {

@@ -28,7 +28,7 @@ func EnvNames() []string {
 	return names
 }
 
-func parseEnviron(environ []string) (environment, Problems) {
+func (r *report) readEnviron(environ []string) environment {
 	env := environment{}
 	for _, entry := range environ {
 		if name, value, found := strings.Cut(entry, "="); found && value != "" {
@@ -36,16 +36,15 @@ func parseEnviron(environ []string) (environment, Problems) {
 		}
 	}
 	known := EnvNames()
-	var problems Problems
 	for name, value := range env {
 		if !strings.HasPrefix(name, envPrefix) || isOtherVariable(name, value) {
 			continue
 		}
 		if !slices.Contains(known, name) {
-			problems = append(problems, Problem{source: source{variable: name}, Message: "unknown variable" + suggestion(name, known)})
+			r.add(source{variable: name}, "", "unknown variable%s", suggestion(name, known))
 		}
 	}
-	return env, problems
+	return env
 }
 
 var (
@@ -65,8 +64,7 @@ func isOtherVariable(name, value string) bool {
 }
 
 // applyEnviron sets every key that has a variable.
-func applyEnviron(c *Config, env environment, sources map[string]source) Problems {
-	var problems Problems
+func (r *report) applyEnviron(c *Config, env environment) {
 	for _, f := range fieldsOf("", reflect.ValueOf(c).Elem()) {
 		name := EnvName(f.path)
 		text, ok := env[name]
@@ -76,10 +74,9 @@ func applyEnviron(c *Config, env environment, sources map[string]source) Problem
 		if _, secret := f.value.Interface().(Secret); !secret {
 			text = strings.TrimSpace(text)
 		}
-		sources[f.path] = source{variable: name}
+		r.sources[f.path] = source{variable: name}
 		if err := setText(f.value, text); err != nil {
-			problems = append(problems, Problem{source: source{variable: name}, Key: f.path, Message: err.Error()})
+			r.add(source{variable: name}, f.path, "%s", err)
 		}
 	}
-	return problems
 }

@@ -73,14 +73,17 @@ func (ps Problems) Error() string {
 	return fmt.Sprintf("configuration: %d problems:%s", len(ps), strings.Join(lines, ""))
 }
 
-// report collects the problems that the sections report. sources has the location of each value
-// that is set.
+// report collects the problems of a configuration. sources has the location of each value that is set.
 type report struct {
 	sources  map[string]source
 	problems Problems
 	// unread are the problems of values that could not be read. The value is its default then,
 	// which is no problem of the user's.
 	unread Problems
+}
+
+func (r *report) add(at source, path, format string, args ...any) {
+	r.problems = append(r.problems, Problem{source: at, Key: path, Message: fmt.Sprintf(format, args...)})
 }
 
 // addAt reports a problem of the key at path, located at the key that is the cause.
@@ -90,7 +93,7 @@ func (r *report) addAt(cause, path, format string, args ...any) {
 	if len(r.unread) > 0 && (at == source{} || slices.ContainsFunc(r.unread, isUnread)) {
 		return
 	}
-	r.problems = append(r.problems, Problem{source: at, Key: path, Message: fmt.Sprintf(format, args...)})
+	r.add(at, path, format, args...)
 }
 
 // source locates the key at path. An item of a list has the location of the list. A
@@ -103,7 +106,7 @@ func (r *report) source(path string) source {
 		}
 	}
 	path = withoutIndex(path)
-	if !given(r.sources, path) {
+	if !r.given(path) {
 		path = path[:max(strings.LastIndexByte(path, '.'), 0)]
 	}
 	var first source
@@ -129,8 +132,8 @@ func isWithin(key, path string) bool {
 }
 
 // given reports whether the file or the environment set the key at path, or a key below.
-func given(sources map[string]source, path string) bool {
-	for key := range sources {
+func (r *report) given(path string) bool {
+	for key := range r.sources {
 		if isWithin(key, path) {
 			return true
 		}
@@ -161,4 +164,4 @@ func (s section) refuse(isWrong bool, key, format string, args ...any) {
 func (s section) refuseError(key string, err error) { s.refuse(err != nil, key, "%v", err) }
 
 // given reports whether the file or the environment set a key, or a key below.
-func (s section) given(key string) bool { return given(s.sources, below(s.path, key)) }
+func (s section) given(key string) bool { return s.report.given(below(s.path, key)) }

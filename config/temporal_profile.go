@@ -12,14 +12,16 @@ import (
 
 // resolveTemporal merges Temporal's profiles and variables with the section's values,
 // in the order that the type Temporal documents, and writes the result to t.
-func resolveTemporal(t *Temporal, env environment, sources map[string]source) Problems {
+func (r *report) resolveTemporal(t *Temporal, env environment) {
 	named := env["TEMPORAL_PROFILE"] != "" || env["TEMPORAL_CONFIG_FILE"] != ""
-	stored, problem := storedProfile(env)
-	if problem != nil {
-		return Problems{*problem}
+	path := cmp.Or(env["TEMPORAL_CONFIG_FILE"], defaultProfilePath(env))
+	stored, err := storedProfile(path, env)
+	if err != nil {
+		r.add(source{file: path}, "temporal", "Temporal's configuration file: %s", err)
+		return
 	}
 	fromSection := *t
-	useStored := stored.Address != "" && (named || !namesConnection(sources))
+	useStored := stored.Address != "" && (named || !r.namesConnection())
 
 	profile := envconfig.ClientConfigProfile{Address: t.Address, Namespace: t.Namespace, TLS: t.TLS.profile()}
 	if useStored {
@@ -28,24 +30,24 @@ func resolveTemporal(t *Temporal, env environment, sources map[string]source) Pr
 		profile.Namespace = cmp.Or(profile.Namespace, t.Namespace)
 	}
 	if err := profile.ApplyEnvVars(env); err != nil {
-		return Problems{{source: source{variable: "TEMPORAL_…"}, Key: "temporal", Message: err.Error()}}
+		r.add(source{variable: "TEMPORAL_…"}, "temporal", "%s", err)
+		return
 	}
 	if env["TEMPORAL_API_KEY"] != "" {
 		t.StaticAPIKey, t.APIKeyFile = NewSecret(profile.APIKey), ""
 	}
 	t.Address, t.Namespace = profile.Address, profile.Namespace
 	t.resolved = &profile
-	applyOwnVariables(t, fromSection, sources)
+	r.applyOwnVariables(t, fromSection)
 
-	if env["TEMPORAL_ADDRESS"] != "" && sources["temporal.address"].variable == "" {
-		sources["temporal.address"] = source{variable: "TEMPORAL_ADDRESS"}
+	if env["TEMPORAL_ADDRESS"] != "" && r.sources["temporal.address"].variable == "" {
+		r.sources["temporal.address"] = source{variable: "TEMPORAL_ADDRESS"}
 	}
-	return nil
 }
 
 // applyOwnVariables lets DLQ_TEMPORAL_… override all other sources.
-func applyOwnVariables(t *Temporal, own Temporal, sources map[string]source) {
-	fromVariable := func(key string) bool { return sources["temporal."+key].variable != "" }
+func (r *report) applyOwnVariables(t *Temporal, own Temporal) {
+	fromVariable := func(key string) bool { return r.sources["temporal."+key].variable != "" }
 	if fromVariable("address") {
 		t.Address = own.Address
 	}
@@ -55,8 +57,8 @@ func applyOwnVariables(t *Temporal, own Temporal, sources map[string]source) {
 	if fromVariable("api_key") || fromVariable("api_key_file") {
 		t.StaticAPIKey, t.APIKeyFile = own.StaticAPIKey, own.APIKeyFile
 	}
-	for key := range sources {
-		if strings.HasPrefix(key, "temporal.tls.") && sources[key].variable != "" {
+	for key, at := range r.sources {
+		if strings.HasPrefix(key, "temporal.tls.") && at.variable != "" {
 			t.TLS, t.resolved.TLS = own.TLS, own.TLS.profile()
 		}
 	}
@@ -64,27 +66,22 @@ func applyOwnVariables(t *Temporal, own Temporal, sources map[string]source) {
 
 // namesConnection reports whether the section or a DLQ_ variable sets the address, TLS
 // or credentials.
-func namesConnection(sources map[string]source) bool {
-	keys := []string{"address", "api_key", "api_key_file", "tls"}
-	return slices.ContainsFunc(keys, func(key string) bool { return given(sources, "temporal."+key) })
+func (r *report) namesConnection() bool {
+	keys := []string{"temporal.address", "temporal.api_key", "temporal.api_key_file", "temporal.tls"}
+	return slices.ContainsFunc(keys, r.given)
 }
 
 // storedProfile reads the profile from Temporal's own configuration file. The profile is empty
 // when there is no such file or profile and none was named.
-func storedProfile(env environment) (envconfig.ClientConfigProfile, *Problem) {
-	path := cmp.Or(env["TEMPORAL_CONFIG_FILE"], defaultProfilePath(env))
+func storedProfile(path string, env environment) (envconfig.ClientConfigProfile, error) {
 	if path == "" && env["TEMPORAL_PROFILE"] == "" {
 		return envconfig.ClientConfigProfile{}, nil
 	}
-	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{
+	return envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{
 		ConfigFilePath: path,
 		DisableEnv:     true,
 		EnvLookup:      env,
 	})
-	if err != nil {
-		return profile, &Problem{source: source{file: path}, Key: "temporal", Message: "Temporal's configuration file: " + err.Error()}
-	}
-	return profile, nil
 }
 
 // defaultProfilePath is the path that Temporal's own tools use, which follows from the
