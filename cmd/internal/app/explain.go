@@ -35,11 +35,31 @@ func explain(cfg *config.Config, dependency string, err error) error {
 func hints(cfg *config.Config, dependency string) []hint {
 	switch dependency {
 	case "database":
-		return databaseHints(cfg.Database)
+		return append([]hint{
+			{"requires a valid client certificate", "database.ssl_cert"},
+			{"certificate authentication failed", "database.ssl_cert"},
+			{"no encryption", "database.ssl_mode"},
+			{"server refused TLS connection", "database.ssl_mode"},
+			{"(SQLSTATE 28P01)", orFile("database.password", cfg.Database.PasswordFile)},
+			{"(SQLSTATE 28000)", orFile("database.user", cfg.Database.UserFile)},
+			{"(SQLSTATE 3D000)", "database.name"},
+		}, tlsHints("database.ssl_root_cert", "database.host", "database.ssl_cert", "database.host")...)
 	case "kafka", "ingest":
-		return kafkaHints(cfg.Kafka)
+		return append([]hint{
+			{"SASL_AUTHENTICATION_FAILED", orFile("kafka.sasl.password", cfg.Kafka.SASL.PasswordFile)},
+			{"UNSUPPORTED_SASL_MECHANISM", "kafka.sasl.mechanism"},
+			{"ILLEGAL_SASL_STATE", "kafka.security_protocol"},
+			{"is TLS missing?", "kafka.security_protocol"}, // this and the next two are the client library's
+			{"is TLS misconfigured on the client or the broker?", "kafka.security_protocol"},
+			{"is this a plaintext connection speaking to a tls endpoint?", "kafka.security_protocol"},
+			{"first record does not look like a TLS handshake", "kafka.security_protocol"},
+		}, tlsHints("kafka.tls.ca_file", "kafka.tls.server_name", "kafka.tls.cert_file", "kafka.brokers")...)
 	case "temporal":
-		return temporalHints(cfg.Temporal)
+		return append(tlsHints("temporal.tls.ca_file", "temporal.tls.server_name", "temporal.tls.cert_file", "temporal.address"),
+			hint{"Unauthenticated", orFile("temporal.api_key", cfg.Temporal.APIKeyFile)},
+			hint{"PermissionDenied", orFile("temporal.api_key", cfg.Temporal.APIKeyFile)},
+			hint{"first record does not look like a TLS handshake", "temporal.tls.enabled"},
+			hint{"error reading server preface", "temporal.tls.enabled"})
 	case "schema_registry":
 		const tls = "schema_registry.tls."
 		return append(tlsHints(tls+"ca_file", tls+"server_name", tls+"cert_file", "schema_registry.url"),
@@ -61,39 +81,6 @@ func tlsHints(authorities, name, own, address string) []hint {
 		{"x509: certificate has expired or is not yet valid", address}, // the server's
 		{"remote error: tls: ", own},
 	}
-}
-
-func databaseHints(d config.Database) []hint {
-	return append([]hint{
-		{"requires a valid client certificate", "database.ssl_cert"},
-		{"certificate authentication failed", "database.ssl_cert"},
-		{"no encryption", "database.ssl_mode"},
-		{"server refused TLS connection", "database.ssl_mode"},
-		{"(SQLSTATE 28P01)", orFile("database.password", d.PasswordFile)},
-		{"(SQLSTATE 28000)", orFile("database.user", d.UserFile)},
-		{"(SQLSTATE 3D000)", "database.name"},
-	}, tlsHints("database.ssl_root_cert", "database.host", "database.ssl_cert", "database.host")...)
-}
-
-func kafkaHints(k config.Kafka) []hint {
-	return append([]hint{
-		{"SASL_AUTHENTICATION_FAILED", orFile("kafka.sasl.password", k.SASL.PasswordFile)},
-		{"UNSUPPORTED_SASL_MECHANISM", "kafka.sasl.mechanism"},
-		{"ILLEGAL_SASL_STATE", "kafka.security_protocol"},
-		{"is TLS missing?", "kafka.security_protocol"}, // this and the next two are the client library's
-		{"is TLS misconfigured on the client or the broker?", "kafka.security_protocol"},
-		{"is this a plaintext connection speaking to a tls endpoint?", "kafka.security_protocol"},
-		{"first record does not look like a TLS handshake", "kafka.security_protocol"},
-	}, tlsHints("kafka.tls.ca_file", "kafka.tls.server_name", "kafka.tls.cert_file", "kafka.brokers")...)
-}
-
-func temporalHints(t config.Temporal) []hint {
-	return append(tlsHints("temporal.tls.ca_file", "temporal.tls.server_name", "temporal.tls.cert_file", "temporal.address"),
-		hint{"Unauthenticated", orFile("temporal.api_key", t.APIKeyFile)},
-		hint{"PermissionDenied", orFile("temporal.api_key", t.APIKeyFile)},
-		hint{"first record does not look like a TLS handshake", "temporal.tls.enabled"},
-		hint{"error reading server preface", "temporal.tls.enabled"},
-	)
 }
 
 // orFile is the key of a secret, or of its file, if there is a file.
