@@ -15,6 +15,7 @@ import (
 	"dlqmanager/config"
 	"dlqmanager/dlq"
 	"dlqmanager/kafka"
+	"dlqmanager/store/postgres"
 	"dlqmanager/telemetry"
 	"dlqmanager/webhook"
 	"dlqmanager/workflows"
@@ -74,13 +75,12 @@ const workerMemory = 256 << 20
 // engine runs the Temporal worker, the sweeper and the ingest.
 type engine struct {
 	*parts
-	publisher *kafka.Publisher       // nil without Kafka
-	endpoints *webhook.Publisher     // nil without endpoints
-	ingest    *kafka.Ingest          // nil without Kafka
-	archiver  *kafka.Archiver        // nil without a database, or if exhausted messages are not published
-	poller    *kafka.WatermarkPoller // nil without Kafka or a database
+	publisher *kafka.Publisher   // nil without Kafka
+	endpoints *webhook.Publisher // nil without endpoints
+	ingest    *kafka.Ingest      // nil without Kafka
 	steps     workflows.Activities
-	sweeper   *workflows.Sweeper // nil without a database
+	sweeper   *workflows.Sweeper      // nil without a database
+	others    []func(context.Context) // parts that need a database and Kafka
 	started   chan struct{}
 }
 
@@ -138,22 +138,21 @@ func (e *engine) addDatabase(publisher activities.Publisher, memory *activities.
 		BatchSize: e.cfg.Archive.BatchSize, AuditRetention: e.cfg.Audit.Retention.Std(), Metrics: metrics, Log: log,
 	}
 	e.sweeper = &workflows.Sweeper{Store: db, Owners: e.workflows, Metrics: metrics, Log: log}
-	if e.publisher != nil {
-		e.poller = kafka.NewWatermarkPoller(e.publisher, db, e.topics, e.cfg.Verify.Interval.Std(), log)
-		e.addArchiver()
+	if e.publisher == nil {
+		return nil
+	}
+	e.others = append(e.others, kafka.NewWatermarkPoller(e.publisher, db, e.topics, e.cfg.Verify.Interval.Std(), log).Run)
+	if e.cfg.Kafka.PublishesExhausted() {
+		archives := dlq.NewArchiveTopics(e.cfg.Kafka.ArchiveTopic, e.topics)
+		e.others = append(e.others, kafka.NewArchiver(e.publisher, db, archives, log, e.registry).Run)
+		e.registry.MustRegister(telemetry.NewUnpublishedCollector(db.Unpublished, log))
 	}
 	return nil
 }
 
-// backlogs reads what the metrics tell of groups.
-type backlogs interface {
-	GroupBacklogs(ctx context.Context) ([]dlq.GroupBacklog, error)
-	TopicsBeside(ctx context.Context, topic string) ([]string, error)
-}
-
 // withoutHidden reads the causes for the metrics, which need no permission to unmask and are kept elsewhere: so their titles
 // do not quote messages of topics with rules of masking.
-func withoutHidden(masking *dlq.Masking, db backlogs) func(context.Context) ([]dlq.GroupBacklog, error) {
+func withoutHidden(masking *dlq.Masking, db *postgres.Store) func(context.Context) ([]dlq.GroupBacklog, error) {
 	if masking == nil {
 		return db.GroupBacklogs
 	}
@@ -191,16 +190,6 @@ func (e *engine) openEndpoints() (err error) {
 	}
 	e.endpoints, err = webhook.New(o, e.log)
 	return err
-}
-
-// addArchiver makes the archiver, if exhausted messages are to be published.
-func (e *engine) addArchiver() {
-	if !e.cfg.Kafka.PublishesExhausted() {
-		return
-	}
-	archives := dlq.NewArchiveTopics(e.cfg.Kafka.ArchiveTopic, e.topics)
-	e.archiver = kafka.NewArchiver(e.publisher, e.database, archives, e.log, e.registry)
-	e.registry.MustRegister(telemetry.NewUnpublishedCollector(e.database.Unpublished, e.log))
 }
 
 var errStarting = fmt.Errorf("%w: still starting", dlq.ErrUnavailable)
@@ -250,11 +239,8 @@ func (e *engine) run(ctx context.Context) error {
 		// The ingest does not wait for Temporal.
 		group.Go(func() error { return e.ingest.Run(ctx) })
 	}
-	if e.poller != nil {
-		group.Go(func() error { e.poller.Run(ctx); return nil })
-	}
-	if e.archiver != nil {
-		group.Go(func() error { e.archiver.Run(ctx); return nil })
+	for _, run := range e.others {
+		group.Go(func() error { run(ctx); return nil })
 	}
 	err := group.Wait()
 	if e.publisher != nil {
