@@ -72,15 +72,6 @@ func (f *findings) warn(check, what, do string) { *f = append(*f, finding{check,
 
 func (f *findings) fail(check, what, do string) { *f = append(*f, finding{check, levelFail, what, do}) }
 
-func (f *findings) count(level string) (n int) {
-	for i := range *f {
-		if (*f)[i].Level == level {
-			n++
-		}
-	}
-	return n
-}
-
 // Doctor looks at the configuration and at every dependency, and writes findings with
 // advice. Nothing is changed. The error counts the failures.
 func Doctor(ctx context.Context, args []string, load func() (*config.Config, error), out io.Writer) error {
@@ -93,8 +84,11 @@ func Doctor(ctx context.Context, args []string, load func() (*config.Config, err
 		return &UsageError{Command: flags.Name(), Problem: fmt.Sprintf("unexpected argument %q", flags.Arg(0))}
 	}
 	found := examine(ctx, load)
-	failures, warnings := found.count(levelFail), found.count(levelWarn)
-	healthy := failures == 0 && (!*strict || warnings == 0)
+	levels := map[string]int{}
+	for _, f := range found {
+		levels[f.Level]++
+	}
+	healthy := levels[levelFail] == 0 && (!*strict || levels[levelWarn] == 0)
 	var text strings.Builder
 	if *asJSON {
 		encoder := json.NewEncoder(&text)
@@ -112,7 +106,7 @@ func Doctor(ctx context.Context, args []string, load func() (*config.Config, err
 		return err
 	}
 	if !healthy {
-		return fmt.Errorf("doctor: failures: %d, warnings: %d", failures, warnings)
+		return fmt.Errorf("doctor: failures: %d, warnings: %d", levels[levelFail], levels[levelWarn])
 	}
 	return nil
 }

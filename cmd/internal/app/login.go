@@ -71,12 +71,8 @@ func (l *login) keep(context.Context, *pgx.Conn) (bool, error) {
 	if now-checked < userAge.Nanoseconds() || !l.checked.CompareAndSwap(checked, now) {
 		return true, nil
 	}
-	return !l.namesAnother(), nil
-}
-
-// namesAnother reports whether the file names another user than the newest connection has.
-func (l *login) namesAnother() bool {
 	user, _, err := l.database.Credentials()
 	newest := l.user.Load()
-	return err == nil && newest != nil && user != *newest
+	isAnother := err == nil && newest != nil && user != *newest
+	return !isAnother, nil
 }

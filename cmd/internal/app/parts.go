@@ -82,18 +82,11 @@ func assemble(cfg *config.Config, name string, out io.Writer) (_ *parts, err err
 		return nil, err
 	}
 	p.targets = cfg.Targets.Rules(p.topics)
-	if err := p.openDecoder(); err != nil {
-		return nil, err
-	}
-	if err := p.openTracing(name); err != nil {
-		return nil, err
-	}
-	if err := p.openStore(); err != nil {
-		return nil, err
-	}
-	if err := p.openTemporal(); err != nil {
-		p.close()
-		return nil, err
+	for _, open := range []func() error{p.openDecoder, func() error { return p.openTracing(name) }, p.openStore, p.openTemporal} {
+		if err := open(); err != nil {
+			p.close()
+			return nil, err
+		}
 	}
 	p.log.Info("configured", zap.Any("config", cfg.Redacted()))
 	return p, nil
