@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"dlqmanager/dlq"
 )
@@ -45,16 +46,12 @@ func (p *page) run(ctx context.Context) {
 	deadline, _ := ctx.Deadline()
 	starting, cancel := context.WithDeadline(ctx, deadline.Add(-p.target.timeout))
 	defer cancel()
-	var next atomic.Int64
-	var senders sync.WaitGroup
-	for range min(cap(p.target.slots), len(p.chains)) {
-		senders.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(p.chains)); i = next.Add(1) - 1 {
-				p.sendChain(ctx, starting, p.chains[i])
-			}
-		})
+	var senders errgroup.Group
+	senders.SetLimit(p.target.concurrency)
+	for _, chain := range p.chains {
+		senders.Go(func() error { p.sendChain(ctx, starting, chain); return nil })
 	}
-	senders.Wait()
+	_ = senders.Wait()
 }
 
 func (p *page) sendChain(ctx, starting context.Context, chain []int) {
@@ -85,10 +82,10 @@ func (p *page) send(ctx, starting context.Context, i int) error {
 	if p.closed {
 		return dlq.ErrTargetClosed
 	}
-	if !t.take(starting) {
+	if t.slots.Acquire(starting, 1) != nil {
 		return errNoTime
 	}
-	defer func() { <-t.slots }()
+	defer t.slots.Release(1)
 	if pause := t.pause(); pause > 0 {
 		err := fmt.Errorf("%s wants no requests for %s", t.name, pause.Round(time.Second))
 		return &dlq.DeliveryError{Category: dlq.CategoryRateLimit, RetryAfter: pause, Err: err}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"dlqmanager/dlq"
 )
@@ -102,7 +103,8 @@ type target struct {
 	token, secrets       *secretFile // nil without
 	transport            *http.Transport
 	// slots has room for the requests that are in flight at once.
-	slots chan struct{}
+	slots       *semaphore.Weighted
+	concurrency int
 	// notBefore is the time, as nanoseconds since 1970, until which the endpoint wants no
 	// requests.
 	notBefore atomic.Int64
@@ -111,8 +113,9 @@ type target struct {
 func newTarget(name string, endpoint Endpoint, o *Options, log *zap.Logger) (*target, error) {
 	t := &target{
 		name: name, url: endpoint.URL, userAgent: o.UserAgent, timeout: min(endpoint.Timeout, MaxTimeout),
-		slots: make(chan struct{}, max(endpoint.Concurrency, 1)),
+		concurrency: max(endpoint.Concurrency, 1),
 	}
+	t.slots = semaphore.NewWeighted(int64(t.concurrency))
 	var err error
 	if t.secrets, err = newSecretFile(endpoint.SecretsFile, checkSigning, log); err != nil {
 		return nil, fmt.Errorf("secrets_file: %w", err)
@@ -129,7 +132,7 @@ func newTarget(name string, endpoint Endpoint, o *Options, log *zap.Logger) (*ta
 		ForceAttemptHTTP2:   true, // the default, but for a custom dialer
 		TLSHandshakeTimeout: min(dialTimeout, t.timeout),
 		DisableCompression:  true, // a small answer must not become large
-		MaxIdleConnsPerHost: cap(t.slots), MaxConnsPerHost: cap(t.slots), IdleConnTimeout: maxIdle,
+		MaxIdleConnsPerHost: t.concurrency, MaxConnsPerHost: t.concurrency, IdleConnTimeout: maxIdle,
 		MaxResponseHeaderBytes: maxAnswerRead,
 		// A connection that a firewall has forgotten would let each request run into its timeout.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: dialTimeout, PingTimeout: dialTimeout},
@@ -162,20 +165,6 @@ func (t *target) send(ctx context.Context, e *dlq.Envelope, original func(contex
 	defer func() { _ = response.Body.Close() }()
 	defer time.AfterFunc(answerTime, cancel).Stop()
 	return t.refusal(response)
-}
-
-// take waits for a free slot, until a context ends.
-func (t *target) take(ctx context.Context) bool {
-	select {
-	case t.slots <- struct{}{}:
-		if ctx.Err() == nil {
-			return true
-		}
-		<-t.slots
-		return false
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // pause is how long the endpoint wants no requests.
