@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -74,9 +75,15 @@ func (r *report) applyEnviron(c *Config, env environment) {
 		if _, secret := f.value.Interface().(Secret); !secret {
 			text = strings.TrimSpace(text)
 		}
-		r.sources[f.path] = source{variable: name}
+		at := source{variable: name}
+		maps.DeleteFunc(r.sources, func(key string, _ source) bool { return isWithin(key, f.path) }) // what the file sets
+		r.sources[f.path] = at
 		if err := setText(f.value, text); err != nil {
-			r.add(source{variable: name}, f.path, "%s", err)
+			r.add(at, f.path, "%s", err)
+		} else if f.value.Kind() == reflect.Map {
+			for entry := range f.value.Seq() {
+				r.sources[below(f.path, entry.String())] = at
+			}
 		}
 	}
 }

@@ -206,6 +206,20 @@ kafka: {brokers: [file:1], dlq_topic_pattern: "*.file", origin_topics: {x.file: 
 	require.Equal(t, map[string]string{"y.env": "y"}, c.Kafka.OriginTopics, "replaced, not merged")
 }
 
+func TestProblemOfAVariableIsNotLocatedInTheFileThatItOverrides(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{
+		`DLQ_KAFKA_BROKERS: kafka.brokers[1]: must be host:port, not "b"`,
+		`DLQ_TARGETS_ENDPOINTS: targets.endpoints.shop.url: must be an http or https URL without a fragment`,
+	}, problemsOf(t, `
+kafka:
+  brokers: [a:1, b:1]
+targets:
+  endpoints:
+    shop: {url: "https://shop.example"}
+`, "DLQ_KAFKA_BROKERS=a:1,b", "DLQ_TARGETS_ENDPOINTS=shop=ftp://shop.example"))
+}
+
 func TestEmptyVariableCountsAsNotSet(t *testing.T) {
 	t.Parallel()
 	c, err := load(t, "server: {port: 1000}", "DLQ_SERVER_PORT=", "DLQ_NO_SUCH_KEY=", "DLQ_CONFIG=")
