@@ -62,25 +62,21 @@ func (s section) check(key, rules string, value reflect.Value) {
 // problemOf says why a value breaks a rule, or is empty.
 func problemOf(rule string, value reflect.Value) string {
 	text := fmt.Sprint(value.Interface())
-	if rule == "required" {
+	words, isChoice := strings.CutPrefix(rule, "one of ")
+	switch format := formats[rule]; {
+	case rule == "required":
 		if strings.TrimSpace(text) == "" {
 			return "is required"
 		}
-		return ""
-	}
-	if format, found := formats[rule]; found {
-		if text == "" {
-			return ""
+	case format != nil:
+		if text != "" {
+			return format(text)
 		}
-		return format(text)
-	}
-	if words, isChoice := strings.CutPrefix(rule, "one of "); isChoice {
-		if slices.Contains(strings.Split(words, ", "), text) {
-			return ""
+	case isChoice:
+		if !slices.Contains(strings.Split(words, ", "), text) {
+			return fmt.Sprintf("must be %s, not %q", rule, text)
 		}
-		return fmt.Sprintf("must be %s, not %q", rule, text)
-	}
-	if !isInRange(rule, value) {
+	case !isInRange(rule, value):
 		return fmt.Sprintf("must be %s, not %s", rule, text)
 	}
 	return ""

@@ -43,19 +43,12 @@ type Problem struct {
 // String is the problem as a line, which begins with the location as in a compiler's
 // messages.
 func (p Problem) String() string {
-	var parts []string
-	switch {
-	case p.variable != "":
-		parts = append(parts, p.variable)
-	case p.line > 0:
-		parts = append(parts, fmt.Sprintf("%s:%d", p.file, p.line))
-	case p.file != "":
-		parts = append(parts, p.file)
+	at := cmp.Or(p.variable, p.file)
+	if p.line > 0 {
+		at = fmt.Sprintf("%s:%d", p.file, p.line)
 	}
-	if p.Key != "" {
-		parts = append(parts, p.Key)
-	}
-	return strings.Join(append(parts, p.Message), ": ")
+	parts := []string{at, p.Key, p.Message}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 }
 
 // Problems are all problems of a configuration.
@@ -100,10 +93,8 @@ func (r *report) addAt(cause, path, format string, args ...any) {
 // section, or a missing key of a section, has the location of the section's first
 // key.
 func (r *report) source(path string) source {
-	for _, exact := range []string{path, withoutIndex(path)} {
-		if at, ok := r.sources[exact]; ok {
-			return at
-		}
+	if at, ok := r.sources[path]; ok {
+		return at
 	}
 	path = withoutIndex(path)
 	if !r.given(path) {
