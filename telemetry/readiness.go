@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/singleflight"
 
 	"dlqmanager/dlq"
 )
@@ -26,11 +27,12 @@ type Readiness struct {
 	checks map[string]Check
 	limit  time.Duration
 	logger *zap.Logger
+	// running has the checks that have not returned: a check that hangs is not started a second time.
+	running singleflight.Group
 
 	mu      sync.Mutex
 	asked   time.Time
 	results map[string]error
-	running map[string]chan error // checks that have not returned, with the channel of their result
 }
 
 // noAnswerError is the result of a check that took longer than this.
@@ -41,7 +43,7 @@ func (n noAnswerError) Error() string { return "no answer within " + time.Durati
 // NewReadiness takes the checks by the names of their dependencies. A check that takes
 // longer than limit has failed.
 func NewReadiness(checks map[string]Check, limit time.Duration, logger *zap.Logger) *Readiness {
-	return &Readiness{checks: checks, limit: limit, logger: logger, results: map[string]error{}, running: map[string]chan error{}}
+	return &Readiness{checks: checks, limit: limit, logger: logger, results: map[string]error{}}
 }
 
 // Results returns for every dependency the reason of its absence, or nil. The reasons name
@@ -55,31 +57,28 @@ func (r *Readiness) Results() map[string]error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.limit)
 	defer cancel()
+	answers := map[string]<-chan singleflight.Result{}
 	for name, check := range r.checks {
-		if r.running[name] == nil { // a check that hangs is not started a second time
-			r.running[name] = start(ctx, check)
-		}
+		answers[name] = r.running.DoChan(name, func() (any, error) { return nil, recovered(ctx, check) })
 	}
-	for name := range r.checks {
-		r.record(name, r.answer(ctx, name))
+	for name, answer := range answers {
+		r.record(name, r.wait(ctx, answer))
 	}
 	r.asked = time.Now()
 	return maps.Clone(r.results)
 }
 
-// answer waits for a check until ctx ends. A result that is already available counts even
+// wait waits for the answer of a check until ctx ends. An answer that is already available counts even
 // after the end of ctx: a slow check must not make other checks look slow.
-func (r *Readiness) answer(ctx context.Context, name string) error {
+func (r *Readiness) wait(ctx context.Context, answer <-chan singleflight.Result) error {
 	select {
 	case <-ctx.Done():
-	case err := <-r.running[name]:
-		delete(r.running, name)
-		return err
+	case result := <-answer:
+		return result.Err
 	}
 	select {
-	case err := <-r.running[name]:
-		delete(r.running, name)
-		return err
+	case result := <-answer:
+		return result.Err
 	default:
 		return noAnswerError(r.limit)
 	}
@@ -105,17 +104,12 @@ func withoutNotice(err error) error {
 	return err
 }
 
-// start runs a check in a goroutine. A panic would end the process, so it is recovered and
-// counts as a failed check.
-func start(ctx context.Context, check Check) chan error {
-	answer := make(chan error, 1)
-	go func() {
-		defer func() {
-			if r := recover(); r != nil {
-				answer <- fmt.Errorf("panic: %v", r)
-			}
-		}()
-		answer <- check(ctx)
+// recovered runs a check. A panic would end the process, so it counts as a failed check.
+func recovered(ctx context.Context, check Check) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
 	}()
-	return answer
+	return check(ctx)
 }
