@@ -34,7 +34,6 @@ var errNoProvider = fmt.Errorf("%w: the identity provider does not answer", dlq.
 type issuer struct {
 	options OIDCOptions
 	log     *zap.Logger
-	now     func() time.Time
 
 	mu      sync.Mutex
 	known   *metadata // nil before the first answer
@@ -47,8 +46,8 @@ type issuer struct {
 	fetching bool
 }
 
-func newIssuer(options OIDCOptions, now func() time.Time) *issuer {
-	return &issuer{options: options, log: options.Log, now: now, failed: errors.New("not asked yet"), since: now()}
+func newIssuer(options OIDCOptions) *issuer {
+	return &issuer{options: options, log: options.Log, failed: errors.New("not asked yet"), since: options.now()}
 }
 
 // run fetches the keys until ctx ends.
@@ -70,7 +69,7 @@ func (i *issuer) run(ctx context.Context) {
 func (i *issuer) metadata() (*metadata, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.known == nil || i.now().Sub(i.fetched) > keysValid {
+	if i.known == nil || i.options.now().Sub(i.fetched) > keysValid {
 		return nil, errNoProvider
 	}
 	return i.known, nil
@@ -107,7 +106,7 @@ func (i *issuer) keys(ctx context.Context, id, algorithm string) ([]crypto.Publi
 func (i *issuer) due() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.fetching || i.now().Sub(i.asked) >= keysPause
+	return i.fetching || i.options.now().Sub(i.asked) >= keysPause
 }
 
 // refresh fetches the keys. Concurrent calls share a fetch, which outlives the request
@@ -124,7 +123,7 @@ func (i *issuer) refresh(ctx context.Context) error {
 
 func (i *issuer) fetch(ctx context.Context) error {
 	i.mu.Lock()
-	i.fetching, i.asked = true, i.now()
+	i.fetching, i.asked = true, i.options.now()
 	i.mu.Unlock()
 	m, err := i.options.discover(ctx)
 	i.mu.Lock()
@@ -132,7 +131,7 @@ func (i *issuer) fetch(ctx context.Context) error {
 	i.fetching = false
 	if err != nil {
 		if i.failed == nil {
-			i.since = i.now()
+			i.since = i.options.now()
 		}
 		i.failed = err
 		i.log.Warn("the identity provider does not answer", zap.String("issuer", i.options.Issuer), zap.Error(err))

@@ -38,16 +38,14 @@ type OIDCOptions struct {
 type OIDC struct {
 	options OIDCOptions
 	issuer  *issuer
-	now     func() time.Time
 }
 
 // NewOIDC does not connect to the provider.
 func NewOIDC(options OIDCOptions) *OIDC {
-	now := options.now
-	if now == nil {
-		now = time.Now
+	if options.now == nil {
+		options.now = time.Now
 	}
-	return &OIDC{options: options, issuer: newIssuer(options, now), now: now}
+	return &OIDC{options, newIssuer(options)}
 }
 
 // Run keeps the keys of the provider current until ctx ends.
@@ -129,7 +127,7 @@ func (o *OIDC) checkClaims(claims map[string]any) error {
 			return refuse(ReasonMalformed, "the claim %q of the token is not a time", name)
 		}
 	}
-	now, skew := o.now(), o.options.ClockSkew
+	now, skew := o.options.now(), o.options.ClockSkew
 	audiences, isText := texts(claims["aud"])
 	switch {
 	case claims["events"] != nil: // a logout token of a provider that does not name its type

@@ -78,7 +78,6 @@ func readTokensFile(path string) ([]byte, error) {
 // parseTokens reads the entries of a file. Errors name the line.
 func parseTokens(data []byte) ([]staticToken, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	decoder.KnownFields(true)
 	var nodes []yaml.Node
 	if err := decoder.Decode(&nodes); errors.Is(err, io.EOF) {
 		return nil, errors.New("the file is empty; write [] for no tokens")
