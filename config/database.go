@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"reflect"
@@ -88,21 +89,12 @@ func (d Database) MigrationCredentials() (user, password string, err error) {
 // URL is the connection URL without a password, for logs and pgxpool.ParseConfig.
 // Credentials returns the password.
 func (d Database) URL() string {
-	query := url.Values{}
-	query.Set("sslmode", d.SSLMode)
-	if d.SSLRootCert != "" {
-		query.Set("sslrootcert", d.SSLRootCert)
+	query := url.Values{
+		"sslmode": {d.SSLMode}, "sslrootcert": {d.SSLRootCert}, "sslcert": {d.SSLCert}, "sslkey": {d.SSLKey},
+		"connect_timeout":   {fmt.Sprint(int(d.ConnectTimeout.Std() / time.Second))},
+		"statement_timeout": {fmt.Sprint(d.StatementTimeout.Std().Milliseconds())},
 	}
-	if d.SSLCert != "" {
-		query.Set("sslcert", d.SSLCert)
-		query.Set("sslkey", d.SSLKey)
-	}
-	if seconds := int(d.ConnectTimeout.Std() / time.Second); seconds > 0 {
-		query.Set("connect_timeout", strconv.Itoa(seconds))
-	}
-	if millis := d.StatementTimeout.Std().Milliseconds(); millis > 0 {
-		query.Set("statement_timeout", strconv.FormatInt(millis, 10))
-	}
+	maps.DeleteFunc(query, func(_ string, values []string) bool { return values[0] == "" || values[0] == "0" })
 	u := &url.URL{Scheme: "postgres", Path: "/" + d.Name}
 	if d.User != "" {
 		u.User = url.User(d.User)
