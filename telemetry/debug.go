@@ -82,10 +82,10 @@ func isLocal(address string) bool {
 
 // levelBody is the request and the answer for the log level.
 type levelBody struct {
-	Level      string     `json:"level"`
-	Configured string     `json:"configured,omitempty"`
-	Until      *time.Time `json:"until,omitempty"`
-	For        string     `json:"for,omitempty"`
+	Level      string    `json:"level"`
+	Configured string    `json:"configured,omitempty"`
+	Until      time.Time `json:"until,omitzero"`
+	For        string    `json:"for,omitempty"`
 }
 
 func readLevel(w http.ResponseWriter, r *http.Request) (period time.Duration, level string, err error) {
@@ -104,11 +104,8 @@ func readLevel(w http.ResponseWriter, r *http.Request) (period time.Duration, le
 }
 
 func writeLevel(w http.ResponseWriter, level *LogLevel) {
-	body := levelBody{}
-	var until time.Time
-	if body.Level, body.Configured, until = level.Level(); !until.IsZero() {
-		body.Until = &until
-	}
+	var body levelBody
+	body.Level, body.Configured, body.Until = level.Level()
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }

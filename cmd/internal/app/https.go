@@ -71,11 +71,8 @@ func (c *certificates) get() *tls.Config {
 
 // report logs a problem of the files once. No error means that the problem is solved.
 func (c *certificates) report(text string, err error) {
-	problem := ""
-	if err != nil {
-		problem = err.Error()
-	}
-	if problem != "" && problem != c.problem {
+	problem := fmt.Sprint(err)
+	if err != nil && problem != c.problem {
 		c.log.Error(text, zap.Error(err))
 	}
 	c.problem = problem
