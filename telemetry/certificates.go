@@ -44,15 +44,11 @@ func NewCertificateCollector(files map[string]string, logger *zap.Logger) promet
 
 // FirstExpiry is when the first certificate of a PEM file expires.
 func FirstExpiry(file string) (first time.Time, err error) {
-	rest, err := os.ReadFile(file)
+	data, err := os.ReadFile(file)
 	if err != nil {
 		return time.Time{}, err
 	}
-	for {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
 			continue
 		}

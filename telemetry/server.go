@@ -101,23 +101,17 @@ func readyHandler(ready *Readiness) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		body, status := healthBody{Status: "ok", Checks: map[string]string{}}, http.StatusOK
 		for name, err := range ready.Results() {
-			var late noAnswerError
-			var notice *dlq.NoticeError
-			switch isNotice := errors.As(err, &notice); {
-			case err == nil:
-				body.Checks[name] = "ok"
-				continue
-			case isNotice && !notice.Unavailable:
-				body.Checks[name] = "ok; " + notice.Notice
-				continue
-			case isNotice:
-				body.Checks[name] = "away; " + notice.Notice
-			case errors.As(err, &late):
-				body.Checks[name] = late.Error()
-			default:
-				body.Checks[name] = "away"
+			state := "ok"
+			if withoutNotice(err) != nil {
+				state, body.Status, status = "away", "unavailable", http.StatusServiceUnavailable
 			}
-			body.Status, status = "unavailable", http.StatusServiceUnavailable
+			if late, isLate := errors.AsType[noAnswerError](err); isLate {
+				state = late.Error()
+			}
+			if notice, isNotice := errors.AsType[*dlq.NoticeError](err); isNotice {
+				state += "; " + notice.Notice
+			}
+			body.Checks[name] = state
 		}
 		writeJSON(w, status, body)
 	}

@@ -65,16 +65,12 @@ func (l temporalLogger) WithCallerSkip(depth int) log.Logger {
 // zapFields pairs keys with values. A value without a key gets the key "no_key".
 func zapFields(keyvals []any) []zap.Field {
 	fields := make([]zap.Field, 0, (len(keyvals)+1)/2)
-	for i := 0; i < len(keyvals); i += 2 {
-		if i+1 == len(keyvals) {
-			fields = append(fields, zap.Any("no_key", keyvals[i]))
+	for pair := range slices.Chunk(keyvals, 2) {
+		if len(pair) == 1 {
+			fields = append(fields, zap.Any("no_key", pair[0]))
 			break
 		}
-		key, ok := keyvals[i].(string)
-		if !ok {
-			key = fmt.Sprint(keyvals[i])
-		}
-		fields = append(fields, zap.Any(snakeCase(key), keyvals[i+1]))
+		fields = append(fields, zap.Any(snakeCase(fmt.Sprint(pair[0])), pair[1]))
 	}
 	return fields
 }
