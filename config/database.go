@@ -91,8 +91,8 @@ func (d Database) MigrationCredentials() (user, password string, err error) {
 func (d Database) URL() string {
 	query := url.Values{
 		"sslmode": {d.SSLMode}, "sslrootcert": {d.SSLRootCert}, "sslcert": {d.SSLCert}, "sslkey": {d.SSLKey},
-		"connect_timeout":   {fmt.Sprint(int(d.ConnectTimeout.Std() / time.Second))},
-		"statement_timeout": {fmt.Sprint(d.StatementTimeout.Std().Milliseconds())},
+		"connect_timeout":   {strconv.Itoa(int(d.ConnectTimeout.Std() / time.Second))},
+		"statement_timeout": {strconv.FormatInt(d.StatementTimeout.Std().Milliseconds(), 10)},
 	}
 	maps.DeleteFunc(query, func(_ string, values []string) bool { return values[0] == "" || values[0] == "0" })
 	u := &url.URL{Scheme: "postgres", Path: "/" + d.Name}
