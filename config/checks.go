@@ -18,15 +18,14 @@ import (
 // and as a file is refused, since the intention is unknown.
 func (s section) checkFields(structure reflect.Value) {
 	values := map[string]reflect.Value{}
-	for f, value := range keysOf(structure) {
-		key := keyOf(f)
-		values[key] = value // before the key of its file
-		if rules := f.Tag.Get("check"); rules != "" {
-			s.check(key, rules, value)
+	for _, f := range keysOf(structure) {
+		values[f.path] = f.value // before the key of its file
+		if rules := f.tag.Get("check"); rules != "" {
+			s.check(f.path, rules, f.value)
 		}
-		direct, isFile := strings.CutSuffix(key, "_file")
-		if isFile && value.String() != "" && values[direct].IsValid() && fmt.Sprint(values[direct].Interface()) != "" {
-			s.add(key, "cannot be used together with %s: remove one of them", below(s.path, direct))
+		direct, isFile := strings.CutSuffix(f.path, "_file")
+		if isFile && f.value.String() != "" && values[direct].IsValid() && fmt.Sprint(values[direct].Interface()) != "" {
+			s.add(f.path, "cannot be used together with %s: remove one of them", below(s.path, direct))
 		}
 	}
 }

@@ -126,12 +126,10 @@ func (c *Config) validateProduction(s section) {
 func (c *Config) CheckFiles() error {
 	var errs []error
 	eachSection("", reflect.ValueOf(c).Elem(), func(path string, structure reflect.Value) {
-		for f, value := range keysOf(structure) {
-			if f.Tag.Get("file") != "secret" || value.String() == "" {
-				continue
-			}
-			if _, err := readSecretFile(value.String()); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", below(path, keyOf(f)), err))
+		for _, f := range keysOf(structure) {
+			if f.tag.Get("file") == "secret" {
+				_, err := secretFrom(Secret{}, below(path, f.path), f.value.String())
+				errs = append(errs, err)
 			}
 		}
 		if files, ok := structure.Addr().Interface().(interface{ checkFiles(path string) error }); ok {

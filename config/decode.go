@@ -99,24 +99,24 @@ func (d *decoder) value(path string, node *yaml.Node, target reflect.Value) {
 }
 
 func (d *decoder) section(path string, node *yaml.Node, target reflect.Value) {
-	fields, values := map[string]reflect.StructField{}, map[string]reflect.Value{}
+	fields := map[string]field{}
 	var names []string
-	for f, value := range keysOf(target) {
-		name := keyOf(f)
-		fields[name], values[name], names = f, value, append(names, name)
+	for _, f := range keysOf(target) {
+		fields[f.path], names = f, append(names, f.path)
 	}
 	d.pairs(path, node, func(key, value *yaml.Node, keyPath string) {
-		if _, known := fields[key.Value]; !known {
+		f, known := fields[key.Value]
+		if !known {
 			d.add(key.Line, keyPath, "unknown key%s", suggestion(key.Value, names))
 			return
 		}
 		value = resolveAlias(value)
 		isEmpty := isNull(value) || value.Kind == yaml.SequenceNode && len(value.Content) == 0
-		if advice := fields[key.Value].Tag.Get("empty"); advice != "" && isEmpty {
+		if advice := f.tag.Get("empty"); advice != "" && isEmpty {
 			d.add(value.Line, keyPath, "is empty; %s", advice)
 			return
 		}
-		d.value(keyPath, value, values[key.Value])
+		d.value(keyPath, value, f.value)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding"
 	"fmt"
-	"iter"
 	"reflect"
 	"slices"
 	"strconv"
@@ -20,35 +19,32 @@ import (
 //   - empty is the advice about an empty list.
 //   - log is "no query" for a URL whose query may have a secret.
 
-// field is a key: its path, its tags and its value.
+// field is a key of a section, or of a section below it: its path from there, its tags and its value.
 type field struct {
 	path  string
 	tag   reflect.StructTag
 	value reflect.Value
 }
 
-// keysOf yields the fields of a section that have a key. So a new field is at once a key of
+// keysOf lists the fields of a section that have a key. So a new field is at once a key of
 // the file, a variable, and part of the logged configuration.
-func keysOf(structure reflect.Value) iter.Seq2[reflect.StructField, reflect.Value] {
-	return func(yield func(reflect.StructField, reflect.Value) bool) {
-		for _, f := range reflect.VisibleFields(structure.Type()) {
-			if !f.Anonymous && f.Tag.Get("yaml") != "" && !yield(f, structure.FieldByIndex(f.Index)) {
-				return
-			}
+func keysOf(structure reflect.Value) (fields []field) {
+	for _, f := range reflect.VisibleFields(structure.Type()) {
+		if key := f.Tag.Get("yaml"); key != "" && !f.Anonymous {
+			fields = append(fields, field{key, f.Tag, structure.FieldByIndex(f.Index)})
 		}
 	}
+	return fields
 }
-
-func keyOf(f reflect.StructField) string { return f.Tag.Get("yaml") }
 
 // fieldsOf lists every key that a section and the sections below it have. Entries of maps are
 // not among them.
 func fieldsOf(path string, structure reflect.Value) (fields []field) {
-	for f, value := range keysOf(structure) {
-		if key := below(path, keyOf(f)); isSection(value) {
-			fields = append(fields, fieldsOf(key, value)...)
+	for _, f := range keysOf(structure) {
+		if f.path = below(path, f.path); isSection(f.value) {
+			fields = append(fields, fieldsOf(f.path, f.value)...)
 		} else {
-			fields = append(fields, field{key, f.Tag, value})
+			fields = append(fields, f)
 		}
 	}
 	return fields
@@ -92,14 +88,14 @@ func setDefaults(structure reflect.Value) {
 // pointer to the section.
 func eachSection(path string, structure reflect.Value, visit func(path string, structure reflect.Value)) {
 	visit(path, structure)
-	for f, value := range keysOf(structure) {
-		path := below(path, keyOf(f))
+	for _, f := range keysOf(structure) {
+		path := below(path, f.path)
 		switch {
-		case isSection(value):
-			eachSection(path, value, visit)
-		case value.Kind() == reflect.Map && value.Type().Elem().Kind() == reflect.Struct:
-			for _, name := range sortedKeys(value) {
-				eachSection(below(path, name.String()), addressable(value.MapIndex(name)), visit)
+		case isSection(f.value):
+			eachSection(path, f.value, visit)
+		case f.value.Kind() == reflect.Map && f.value.Type().Elem().Kind() == reflect.Struct:
+			for _, name := range sortedKeys(f.value) {
+				eachSection(below(path, name.String()), addressable(f.value.MapIndex(name)), visit)
 			}
 		}
 	}

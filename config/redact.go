@@ -12,12 +12,12 @@ func (c *Config) Redacted() map[string]any { return redactSection(reflect.ValueO
 
 func redactSection(structure reflect.Value) map[string]any {
 	section := map[string]any{}
-	for f, value := range keysOf(structure) {
-		shown := redact(value)
-		if f.Tag.Get("log") == "no query" {
-			shown, _, _ = strings.Cut(value.String(), "?")
+	for _, f := range keysOf(structure) {
+		shown := redact(f.value)
+		if f.tag.Get("log") == "no query" {
+			shown, _, _ = strings.Cut(f.value.String(), "?")
 		}
-		section[keyOf(f)] = shown
+		section[f.path] = shown
 	}
 	return section
 }
