@@ -72,13 +72,12 @@ const (
 // Publisher sends dead letters to HTTP endpoints, and is safe for concurrent use.
 type Publisher struct {
 	targets map[string]*target // by the name of the target, such as http:shop
-	log     *zap.Logger
 	o       Options
 }
 
 // New reads the secrets, and connects to no endpoint.
 func New(o Options, log *zap.Logger) (*Publisher, error) {
-	p := &Publisher{targets: map[string]*target{}, log: log, o: o}
+	p := &Publisher{targets: map[string]*target{}, o: o}
 	for name, endpoint := range o.Endpoints {
 		t, err := newTarget(dlq.EndpointTarget(name), endpoint, &o, log)
 		if err != nil {

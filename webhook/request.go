@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"mime"
 	"net/http"
-	"net/textproto"
 	"strconv"
 	"strings"
 	"time"
@@ -50,24 +49,24 @@ func (t *target) newRequest(ctx context.Context, e *dlq.Envelope, record *dlq.Re
 	}
 	id := e.ID.String() + "-" + e.Token
 	h := headers{Header: request.Header}
-	h.set("User-Agent", t.userAgent)
-	h.set(headerIdempotencyKey, id)
-	h.set(headerID, e.ID.String())
-	h.set(headerRetryCount, strconv.Itoa(e.RetryCount))
+	h.Set("User-Agent", t.userAgent)
+	h.Set(headerIdempotencyKey, id)
+	h.Set(headerID, e.ID.String())
+	h.Set(headerRetryCount, strconv.Itoa(e.RetryCount))
 	if isPlain(e.OriginalTopic) { // else no request could be made
-		h.set(headerOriginalTopic, e.OriginalTopic)
+		h.Set(headerOriginalTopic, e.OriginalTopic)
 	}
-	h.set("Content-Type", contentType(record))
+	h.Set("Content-Type", contentType(record))
 	if record.Key != nil {
 		h.put(headerKey, headerBinaryKey, record.Key)
 	}
 	h.addRecord(record.Headers)
 	if h.omitted > 0 {
-		h.set(headerOmitted, strconv.Itoa(h.omitted))
+		h.Set(headerOmitted, strconv.Itoa(h.omitted))
 	}
 	t.sign(request.Header, id, record.Value)
 	if token := t.token.current(); len(token) > 0 {
-		h.set("Authorization", "Bearer "+token[0])
+		h.Set("Authorization", "Bearer "+token[0])
 	}
 	return request, nil
 }
@@ -97,10 +96,6 @@ type headers struct {
 	size, omitted int
 }
 
-func (h *headers) set(name, value string) {
-	h.Header[textproto.CanonicalMIMEHeaderKey(name)] = []string{value}
-}
-
 // put adds a value of the record under the name that fits. A header that is too long is
 // left out.
 func (h *headers) put(name, binaryName string, value []byte) {
@@ -127,7 +122,7 @@ func (h *headers) addRecord(list []dlq.Header) {
 		case (name == "traceparent" || name == "tracestate" || dlq.IsCorrelationHeader(header.Key)) &&
 			isToken(name) && len(header.Value) <= 512 && isPlain(string(header.Value)):
 			if h.size += len(name) + len(header.Value); h.size <= maxHeadersSize {
-				h.set(header.Key, string(header.Value)) // the last header counts
+				h.Set(header.Key, string(header.Value)) // the last header counts
 			}
 		case !isToken(header.Key):
 			h.omitted++
