@@ -3,11 +3,9 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"syscall"
-	"time"
 )
 
 // guardedNetworks have addresses that are not on the public internet, or that lead to IPv4
@@ -82,9 +80,4 @@ func (g guard) control(_ context.Context, _, address string, _ syscall.RawConn) 
 		return err
 	}
 	return g.check(parsed.Addr())
-}
-
-// dialer resolves names with resolver; nil is the system's.
-func (g guard) dialer(timeout time.Duration, resolver *net.Resolver) *net.Dialer {
-	return &net.Dialer{Timeout: timeout, KeepAlive: 15 * time.Second, ControlContext: g.control, Resolver: resolver}
 }

@@ -122,12 +122,14 @@ func newTarget(name string, endpoint Endpoint, o *Options, log *zap.Logger) (*ta
 	if t.token, err = newSecretFile(endpoint.TokenFile, checkToken, log); err != nil {
 		return nil, fmt.Errorf("token_file: %w", err)
 	}
-	guard := guard{o.AllowedNetworks}
+	dialer := &net.Dialer{
+		Timeout: min(dialTimeout, t.timeout), KeepAlive: 15 * time.Second, ControlContext: guard{o.AllowedNetworks}.control, Resolver: o.resolver,
+	}
 	t.transport = &http.Transport{
 		// A proxy would connect to addresses that the guard does not see, so there is none,
 		// whatever HTTP_PROXY says.
 		Proxy:               nil,
-		DialContext:         guard.dialer(min(dialTimeout, t.timeout), o.resolver).DialContext,
+		DialContext:         dialer.DialContext,
 		ForceAttemptHTTP2:   true, // the default, but for a custom dialer
 		TLSHandshakeTimeout: min(dialTimeout, t.timeout),
 		DisableCompression:  true, // a small answer must not become large
