@@ -9,8 +9,9 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"dlqmanager/config"
 )
@@ -130,17 +131,30 @@ func examine(ctx context.Context, load func() (*config.Config, error)) findings 
 	checks := []func(context.Context, *findings){
 		p.examineConfiguration, p.examineDatabase, p.examineKafka, p.examineTemporal, p.examineRegistry, p.examineEndpoints,
 	}
-	results := make([]findings, len(checks))
-	var group sync.WaitGroup
-	for i, check := range checks {
-		group.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
+	return gather(ctx, doctorTimeout, checks, func(ctx context.Context, check func(context.Context, *findings)) (f findings) {
+		check(ctx, &f)
+		return f
+	})
+}
+
+// maxGathered is how many findings are gathered at once.
+const maxGathered = 64
+
+// gather looks at several things at once. The findings have the order of the things.
+func gather[T any](ctx context.Context, limit time.Duration, things []T, look func(context.Context, T) findings) findings {
+	found := make([]findings, len(things))
+	var group errgroup.Group
+	group.SetLimit(maxGathered)
+	for i, thing := range things {
+		group.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
-			check(ctx, &results[i])
+			found[i] = look(ctx, thing)
+			return nil
 		})
 	}
-	group.Wait()
-	return slices.Concat(results...)
+	_ = group.Wait()
+	return slices.Concat(found...)
 }
 
 func (f *findings) failConfiguration(err error) {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.temporal.io/sdk/client"
-	"golang.org/x/sync/errgroup"
 
 	"dlqmanager/config"
 	"dlqmanager/console"
@@ -247,7 +246,7 @@ func (p *parts) examineTemporal(ctx context.Context, f *findings) {
 }
 
 func (p *parts) examineRegistry(ctx context.Context, f *findings) {
-	reach(ctx, f, p.cfg.SchemaRegistry.URL, func(ctx context.Context, address string) finding {
+	*f = gather(ctx, reachTimeout, p.cfg.SchemaRegistry.URL, func(ctx context.Context, address string) (f findings) {
 		options := p.decoderOptions()
 		options.URLs = []string{address}
 		decoder, err := registry.New(options, p.log, prometheus.NewRegistry())
@@ -255,10 +254,12 @@ func (p *parts) examineRegistry(ctx context.Context, f *findings) {
 			err = decoder.Ping(ctx)
 		}
 		if err != nil {
-			return finding{"schema_registry", levelWarn, address + ": " + p.reason("schema_registry", err),
-				"see that it runs, and that the section schema_registry is right; values are not decoded meanwhile, and everything else works"}
+			f.warn("schema_registry", address+": "+p.reason("schema_registry", err),
+				"see that it runs, and that the section schema_registry is right; values are not decoded meanwhile, and everything else works")
+			return f
 		}
-		return finding{"schema_registry", levelOK, address + " lists subjects", ""}
+		f.ok("schema_registry", "%s lists subjects", address)
+		return f
 	})
 }
 
@@ -274,38 +275,19 @@ func (p *parts) examineEndpoints(ctx context.Context, f *findings) {
 		return
 	}
 	defer publisher.Close()
-	reach(ctx, f, slices.Sorted(maps.Keys(options.Endpoints)), func(ctx context.Context, name string) finding {
+	*f = gather(ctx, reachTimeout, slices.Sorted(maps.Keys(options.Endpoints)), func(ctx context.Context, name string) (f findings) {
 		check := "targets.endpoints." + name
 		if err := publisher.Ping(ctx, name); err != nil {
-			return finding{check, levelWarn, err.Error(), "see that it runs and is reachable; messages for it wait meanwhile"}
+			f.warn(check, err.Error(), "see that it runs and is reachable; messages for it wait meanwhile")
+			return f
 		}
-		return finding{check, levelOK, "it answers", ""}
+		f.ok(check, "it answers")
+		return f
 	})
 }
 
-const (
-	// reachTimeout is for each address.
-	reachTimeout = doctorTimeout / 2
-	// maxReached is how many are asked at once.
-	maxReached = 64
-)
-
-// reach asks several addresses at once. The findings have their order.
-func reach(ctx context.Context, f *findings, addresses []string, ask func(context.Context, string) finding) {
-	found := make(findings, len(addresses))
-	var group errgroup.Group
-	group.SetLimit(maxReached)
-	for i, address := range addresses {
-		group.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, reachTimeout)
-			defer cancel()
-			found[i] = ask(ctx, address)
-			return nil
-		})
-	}
-	_ = group.Wait()
-	*f = append(*f, found...)
-}
+// reachTimeout is for each address.
+const reachTimeout = doctorTimeout / 2
 
 // some are the first names of a list.
 func some(names []string) string {
