@@ -111,6 +111,44 @@ func TestAMessageThatWasRestoredLinksToTheNewOne(t *testing.T) {
 	}
 }
 
+func TestARestoredMessageDoesNotSayThatItCameBack(t *testing.T) {
+	t.Parallel()
+	const archived, copied, back = messageID, "550e8400-e29b-87d4-8713-4466aa440000", "550e8401-0000-8000-8000-000000000000"
+	const handedIn = "550e8402-0000-7000-8000-000000000000"
+	pageOf := func(id, previous string, source *client.Source, language string) string {
+		b := open(t, map[string]any{
+			"GET /api/v1/dlq/messages/" + id: letter(func(m *client.MessageDetail) { m.ID, m.PreviousID, m.Source = id, &previous, source }),
+			"GET /api/v1/dlq/messages/" + id + "/chain": client.Chain{Hops: []client.Hop{
+				{ID: previous, Archived: previous == archived, CreatedAt: noon}, {ID: id, PreviousID: &previous, Source: source, CreatedAt: noon},
+			}},
+		})
+		b.headers["Accept-Language"] = language
+		return b.get("/messages/" + id).text
+	}
+	restored := pageOf(copied, archived, nil, "en")
+	require.Contains(t, restored, `It was restored from the archive. There, it is <a href="/archive/`+archived+`">`)
+	require.Contains(t, restored, `<span class="help">restored <time`)
+	require.NotContains(t, restored, "It came back")
+	require.NotContains(t, restored, `<span class="help">came back`)
+	restored = pageOf(copied, archived, nil, "ja")
+	require.Contains(t, restored, "アーカイブから復元されたメッセージです。元のメッセージ:")
+	require.NotContains(t, restored, "戻ってきたメッセージです")
+	for id, source := range map[string]*client.Source{back: {}, handedIn: nil} {
+		text := pageOf(id, copied, source, "en")
+		require.Contains(t, text, `It came back. Before, it was <a href="/messages/`+copied+`">`, id)
+		require.Contains(t, text, `<span class="help">came back <time`, id)
+	}
+}
+
+func TestAMessageThatWasHandedInAgainIsNotTheRestoredOne(t *testing.T) {
+	t.Parallel()
+	b := openMessage(t, letter())
+	b.api["GET /api/v1/dlq/messages/"+messageID+"/chain"] = client.Chain{Hops: []client.Hop{
+		{ID: messageID}, {ID: "550e8402-0000-7000-8000-000000000000", PreviousID: new(messageID)},
+	}}
+	require.Contains(t, b.get("/archive/"+messageID).text, "Restore this message")
+}
+
 func TestWhoeverMayNotChangeTheArchiveSeesButtonsThatAreOff(t *testing.T) {
 	t.Parallel()
 	b := open(t, map[string]any{

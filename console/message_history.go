@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"dlqmanager/client"
@@ -12,8 +13,9 @@ type hopData struct {
 	client.Hop
 
 	// Page is the message's.
-	Page                 string
-	IsThis               bool
+	Page string
+	// IsRestored is set if it was an archived message before.
+	IsThis, IsRestored   bool
 	AboutEnd, AboutCheck string
 	Tries                []tryData
 }
@@ -77,7 +79,7 @@ func (v *visit) describeChain(p *messageParts) {
 	p.IsTruncated = p.chain.Truncated
 	for _, hop := range p.chain.Hops {
 		h := hopData{
-			Hop: hop, Page: messagePath(hop.ID), IsThis: hop.ID == p.ID,
+			Hop: hop, Page: messagePath(hop.ID), IsThis: hop.ID == p.ID, IsRestored: isRestored(hop.ID, hop.PreviousID, hop.EditedFrom, hop.Source),
 			AboutEnd: v.aboutResolution(hop.Resolution), AboutCheck: v.aboutVerified(hop.Verified, hop.VerifiedReason),
 		}
 		if hop.Archived {
@@ -92,11 +94,17 @@ func (v *visit) describeChain(p *messageParts) {
 		}
 		switch {
 		case valueOf(hop.PreviousID) != p.ID || hop.EditedFrom != nil:
-		case v.isInArchive() && hop.Source == nil: // it does not come from Kafka
+		case h.IsRestored:
 			p.RestoredAs = h.Page
 		default:
 			p.CameBackAs = append(p.CameBackAs, h)
 		}
 		p.Hops = append(p.Hops, h)
 	}
+}
+
+// isRestored tells whether a message was restored from the archive, and did not come back: it has no record in Kafka. Nor has a message
+// that was handed in, but its id is of version 7, which a restore does not make.
+func isRestored(id string, previous, editedFrom *client.ID, source *client.Source) bool {
+	return previous != nil && editedFrom == nil && source == nil && !strings.HasPrefix(id[min(len(id), 14):], "7")
 }

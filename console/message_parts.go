@@ -33,6 +33,8 @@ type messageParts struct {
 	Hops                       []hopData
 	// CameBackAs are the messages as which this one was stored when the consumer failed again.
 	CameBackAs []hopData
+	// IsRestored is set if the message was an archived one before.
+	IsRestored bool
 	// RestoredAs is the page of the message that an archived one was restored as, empty if it was not.
 	RestoredAs string
 	// ChainProblem says why there are no hops.
@@ -98,6 +100,7 @@ func (v *visit) describeParts(p *messageParts) {
 	m := p.MessageDetail
 	p.AboutEnd, p.AboutCheck = v.aboutResolution(m.Resolution), v.aboutVerified(m.Verified, m.VerifiedReason)
 	p.Check, p.Tried, p.Fault = string(valueOf(m.Verified)), valueOf(m.Origin.Attempts), v.faultOf(m)
+	p.IsRestored = isRestored(m.ID, m.PreviousID, m.EditedFrom, m.Source)
 	v.describeChain(p)
 	if v.Header.Get(regionHeader) == "" {
 		v.describeRecord(p) // a region has nothing of it

@@ -49,6 +49,7 @@ var messageTexts = texts{
 	"A bulk retry skips it. Read it before you send it.": "一括再送では飛ばされます。送信する前に内容を確認してください。",
 	"Its edited copy was sent in its place:":             "代わりに送信した編集済みのコピー:", "It is the edited copy of": "編集元のメッセージ:",
 	"It came back as": "戻ってきたときのメッセージ:", "It came back. Before, it was": "戻ってきたメッセージです。前のメッセージ:",
+	"It was restored from the archive. There, it is": "アーカイブから復元されたメッセージです。元のメッセージ:", "restored": "復元:",
 	"this message": "このメッセージ", "archived": "アーカイブ済み", "came back": "戻ってきた時刻:", "arrived": "到着:",
 	"edited copy, made": "編集したコピー、作成:", "delivered": "配信済み", "failed": "失敗", "rejected": "拒否", "a job": "ジョブ",
 	"The chain is longer than this. The messages nearest to this one are shown.": "経過はこれより長く続いています。このメッセージに近いものを表示しています。",
