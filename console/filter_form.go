@@ -56,7 +56,7 @@ func (v *visit) filterForm(action string, page filteredPage, selected, others, o
 func (v *visit) fields(offered filters) []field {
 	var all []field
 	for _, one := range plainFilters {
-		all = append(all, field{one.Name, filterLabel(v.language, one.Name)})
+		all = append(all, field{one.Name, v.word("filter", one.Name)})
 	}
 	all = append(all, field{"header", v.text("header (with its name)")}, field{"payload", v.text("field of the payload (with its path)")})
 	for _, one := range slices.Concat(fixedFilters, offered) {

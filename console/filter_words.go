@@ -47,35 +47,8 @@ func (f filter) baseWords(l locale) string {
 		}
 		return l.text("delivered, and nobody can say whether passed")
 	default:
-		return l.text("%s is “%s”", filterLabel(l, base), f.Value)
+		return l.text("%s is “%s”", l.word("filter", base), f.Value)
 	}
-}
-
-// filterLabel names the field of a filter.
-func filterLabel(l locale, base string) string {
-	switch base {
-	case "error":
-		return l.text("part of the error message")
-	case "class":
-		return l.text("error class")
-	case "key":
-		return l.text("record key")
-	case "consumer_group":
-		return l.text("consumer group")
-	case "group":
-		return l.text("cause (its id)")
-	case "trace_id":
-		return l.text("trace id")
-	case "correlation_id":
-		return l.text("correlation id")
-	case "origin_partition":
-		return l.text("partition of the original topic")
-	case "origin_offset":
-		return l.text("offset in the original topic")
-	case "ids":
-		return l.text("message ids, with commas")
-	}
-	return base
 }
 
 // shownTime writes the time of a parameter for people, in UTC.

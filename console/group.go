@@ -26,7 +26,8 @@ type groupData struct {
 	// ChartMissing, SampleMissing, HistoryMissing and JobsMissing say why a part of the page cannot be shown.
 	ChartMissing, SampleMissing, HistoryMissing, JobsMissing string
 
-	Sample *sample
+	// Sample is one of the newest messages, which tells why they fail.
+	Sample *failure
 	// History are the decisions about the cause, the newest first.
 	History []decision
 	// StateReason says why a held or fixed cause is open again.

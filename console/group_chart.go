@@ -78,29 +78,16 @@ func marksOf(v *visit, g client.Group, history []decision) []mark {
 	var marks []mark
 	for _, one := range history {
 		if one.State != "" {
-			marks = append(marks, mark{At: one.At, Kind: one.State, Text: v.wordOfState(one.State)})
+			marks = append(marks, mark{At: one.At, Kind: one.State, Text: v.word("decision", one.State)})
 		}
 	}
 	same := func(m mark) bool { return m.At.Sub(g.StateAt).Abs() < 2*time.Second }
 	if g.State == client.GroupStateOpen && g.StateReason == nil || slices.ContainsFunc(marks, same) {
 		return marks
 	}
-	now := mark{At: g.StateAt, Kind: string(g.State), Text: v.wordOfState(string(g.State))}
+	now := mark{At: g.StateAt, Kind: string(g.State), Text: v.word("decision", g.State)}
 	if g.RegressedBy != nil {
 		now.Kind, now.Text = "warning", v.text("Came back after the fix")
 	}
 	return append(marks, now)
-}
-
-func (v *visit) wordOfState(state string) string {
-	switch state {
-	case "held":
-		return v.text("Held")
-	case "fixed":
-		return v.text("Marked as fixed")
-	case "open":
-		return v.text("Opened again")
-	default:
-		return state
-	}
 }

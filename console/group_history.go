@@ -48,7 +48,7 @@ func (v *visit) decisionOf(operation client.Operation) decision {
 	}
 	d.State = detail.State
 	if d.State != "" {
-		d.What = append(d.What, v.wordOfState(d.State))
+		d.What = append(d.What, v.word("decision", d.State))
 	}
 	changes := []struct {
 		value        *string

@@ -144,7 +144,7 @@ func (v *visit) job() (*answer, error) {
 func (v *visit) jobPageOf(j job) *jobPage {
 	selected, kind := filtersFrom(j.Filters), string(j.Kind)
 	p := &jobPage{
-		job: j, KindWord: v.kindWord(kind), Selection: v.selection(selected), List: selected.list(kind, j.Topic), Bar: v.jobBar(j),
+		job: j, KindWord: v.word("kind", kind), Selection: v.selection(selected), List: selected.list(kind, j.Topic), Bar: v.jobBar(j),
 		Headline: v.jobHeadline(j), RateText: v.rateText(j), Why: v.jobReason(j), Counts: v.jobCounts(j, selected),
 		Ramp: v.rampSteps(j), RampWords: v.rampWords(j.Ramp), Every: runningRefresh,
 		Audit: "/audit?" + url.Values{"target_id": {j.ID}}.Encode(),

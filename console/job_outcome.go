@@ -1,8 +1,8 @@
 package console
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
 	"dlqmanager/client"
 )
@@ -74,43 +74,10 @@ func (v *visit) unknownReasons(j job) []sentence {
 	if j.Verified == nil {
 		return nil
 	}
-	reasons := make([]string, 0, len(j.Verified.UnknownReasons))
-	for reason := range j.Verified.UnknownReasons {
-		reasons = append(reasons, reason)
-	}
-	slices.Sort(reasons)
+	reasons := j.Verified.UnknownReasons
 	all := make([]sentence, 0, len(reasons))
-	for _, reason := range reasons {
-		all = append(all, sentence{Kind: v.language.number(j.Verified.UnknownReasons[reason]), Text: v.unknownReason(reason)})
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		all = append(all, sentence{Kind: v.language.number(reasons[reason]), Text: v.word("reason", reason)})
 	}
 	return all
-}
-
-func (v *visit) unknownReason(reason string) string {
-	switch reason {
-	case "no_target":
-		return v.text("they were delivered without Kafka")
-	case "no_offset":
-		return v.text("Kafka named no offset for them")
-	case "http_target":
-		return v.text("the target is an HTTP endpoint, which has no consumer group")
-	case "topic_changed":
-		return v.text("the target topic was deleted or made anew")
-	case "share_group":
-		return v.text("the consumers are a share group, which commits no offsets")
-	case "retry_topics":
-		return v.text("the consumer may have passed them to a retry topic")
-	case "no_group":
-		return v.text("the headers name no consumer group, and none is configured")
-	case "not_read":
-		return v.text("the offsets of the group have not been read yet")
-	case "refused":
-		return v.text("Kafka does not show the offsets of the group")
-	case "group_gone":
-		return v.text("the consumer group is gone, or does not read the topic")
-	case "outdated":
-		return v.text("the offsets of the group are too old")
-	default:
-		return strings.ReplaceAll(reason, "_", " ")
-	}
 }

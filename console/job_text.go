@@ -13,9 +13,8 @@ var jobTexts = texts{
 	"No job matches.": "一致するジョブはありません。",
 	"No jobs yet. One begins with a plan, on the page of a topic or of a cause.": "ジョブはまだありません。トピックまたは原因のページで計画を作ると始まります。",
 	"topic %s": "トピック %s", "started by %s": "開始した人 %s", "started from %s": "%s 以降に開始", "started before %s": "%s より前に開始",
-	"in the last hour": "直近 1 時間", "in the last 24 hours": "直近 24 時間", "in the last 7 days": "直近 7 日間",
 
-	"%s of %s": "%[2]s の%[1]s", "Retry": "再送", "Revival": "復活", "Marking dead": "DEAD 化", "Deletion": "削除", "Restoration": "復元",
+	"%s of %s": "%[2]s の%[1]s",
 	"What this job sends, how far it is, and what became of the messages. It goes on when you close this page.": "ジョブの内容、進み具合、送信したメッセージの結果です。ページを閉じても続きます。",
 	"What this job changes, and how far it is. It goes on when you close this page.":                            "ジョブの内容と進み具合です。ページを閉じても続きます。",
 	"ended": "終了", "ends about": "終了見込み", "Why it ended:": "終了の理由:", "Why it waits:": "待っている理由:", "done": "完了", "now": "現在", "the rest": "残り",
@@ -93,7 +92,6 @@ var jobTexts = texts{
 	"Plan the rest": "残りを計画", "Look at what came back": "戻ったものを表示", "Look at the dead ones": "DEAD のものを表示",
 
 	"all that is left waits for a target that refuses everything: %s": "残りはすべて、拒否し続ける送信先を待っています: %s",
-	"paused by an operator": "オペレーターが一時停止しました", "cancelled by an operator": "オペレーターが中止しました",
 
 	"“Completed” is not “repaired”: what do passed and came back mean?": "「COMPLETED」は「修復済み」ではありません: 通過と戻りの意味",
 	"COMPLETED says that the job has sent what it could. Whether the consumers could process the messages shows later.": "COMPLETED は、" +
@@ -105,17 +103,7 @@ var jobTexts = texts{
 		"元をたどれる新しいメッセージとしてデッドレタートピックに戻ったこと。",
 	"The job has sent more than 20,000 messages. Passed, not passed and nobody knows count the newest of them only.": "このジョブは 20,000 件を超えて送信しました。通過、" +
 		"未通過、確認できずは、新しいものだけを数えます。",
-	"Why nobody knows about some":       "確認できない理由",
-	"they were delivered without Kafka": "Kafka を使わずに配信した", "Kafka named no offset for them": "Kafka がオフセットを返さなかった",
-	"the target is an HTTP endpoint, which has no consumer group": "送信先が HTTP エンドポイントで、コンシューマーグループがない",
-	"the target topic was deleted or made anew":                   "送信先のトピックが削除または再作成された",
-	"the consumers are a share group, which commits no offsets":   "コンシューマーがシェアグループで、オフセットをコミットしない",
-	"the consumer may have passed them to a retry topic":          "コンシューマーがリトライトピックに移した可能性がある",
-	"the headers name no consumer group, and none is configured":  "ヘッダーにコンシューマーグループがなく、設定もない",
-	"the offsets of the group have not been read yet":             "グループのオフセットをまだ読んでいない",
-	"Kafka does not show the offsets of the group":                "Kafka がグループのオフセットを開示しない",
-	"the consumer group is gone, or does not read the topic":      "コンシューマーグループがないか、トピックを読んでいない",
-	"the offsets of the group are too old":                        "グループのオフセットが古い",
+	"Why nobody knows about some": "確認できない理由",
 
 	"What was asked for": "ジョブの内容", "Reason": "理由", "who did what with it": "操作の記録", "Temporal’s Web UI": "Temporal の Web UI",
 }

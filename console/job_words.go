@@ -7,24 +7,6 @@ import (
 	"dlqmanager/client"
 )
 
-// kindWord names a kind of jobs.
-func (v *visit) kindWord(kind string) string {
-	switch kind {
-	case "retry":
-		return v.text("Retry")
-	case "revive":
-		return v.text("Revival")
-	case "dead":
-		return v.text("Marking dead")
-	case "delete":
-		return v.text("Deletion")
-	case "restore":
-		return v.text("Restoration")
-	default:
-		return kind
-	}
-}
-
 // jobBar has the three parts of a retry: what consumers are past, what is sent without that, and what came back; then the rest.
 func (v *visit) jobBar(j job) bar {
 	if !j.IsRetry() {
@@ -48,16 +30,10 @@ func (v *visit) jobBar(j job) bar {
 func (v *visit) jobReason(j job) string {
 	const closed = "all that is left waits for a target that refuses everything: "
 	reason := valueOf(j.Reason)
-	switch target, isClosed := strings.CutPrefix(reason, closed); {
-	case isClosed:
+	if target, isClosed := strings.CutPrefix(reason, closed); isClosed {
 		return v.text("all that is left waits for a target that refuses everything: %s", target)
-	case reason == "paused by an operator":
-		return v.text("paused by an operator")
-	case reason == "cancelled by an operator":
-		return v.text("cancelled by an operator")
-	default:
-		return reason
 	}
+	return v.word("ended", reason)
 }
 
 func (v *visit) jobHeadline(j job) string {

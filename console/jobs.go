@@ -78,7 +78,7 @@ func (v *visit) jobs() (*answer, error) {
 			return nil, err
 		}
 		page.Rows = append(page.Rows, jobRow{
-			job: j, KindWord: v.kindWord(string(j.Kind)), Headline: v.jobHeadline(j), Why: v.jobReason(j), Bar: v.jobBar(j),
+			job: j, KindWord: v.word("kind", j.Kind), Headline: v.jobHeadline(j), Why: v.jobReason(j), Bar: v.jobBar(j),
 			Conflict: query.Get("conflict") == j.ID,
 		})
 	}
@@ -129,13 +129,13 @@ func (v *visit) jobChips(query url.Values) []chip {
 		text := value
 		switch name {
 		case "kind":
-			text = v.kindWord(value)
+			text = v.word("kind", value)
 		case "topic":
 			text = v.text("topic %s", value)
 		case "actor":
 			text = v.text("started by %s", value)
 		case "since":
-			text = v.sinceText(value)
+			text = v.word("since", value)
 		case "from":
 			text = v.text("started from %s", shownTime(value))
 		case "to":
@@ -146,28 +146,15 @@ func (v *visit) jobChips(query url.Values) []chip {
 	return chips
 }
 
-func (v *visit) sinceText(value string) string {
-	switch value {
-	case "1h":
-		return v.text("in the last hour")
-	case "24h":
-		return v.text("in the last 24 hours")
-	case "7d":
-		return v.text("in the last 7 days")
-	default:
-		return value
-	}
-}
-
 func (v *visit) jobChoices(query url.Values) (kinds, states, since []choice) {
 	for _, kind := range jobKinds {
-		kinds = append(kinds, choice{kind, v.kindWord(kind), query.Get("kind") == kind})
+		kinds = append(kinds, choice{kind, v.word("kind", kind), query.Get("kind") == kind})
 	}
 	for _, state := range jobStates {
 		states = append(states, choice{state, state, query.Get("state") == state})
 	}
 	for _, value := range []string{"1h", "24h", "7d"} {
-		since = append(since, choice{value, v.sinceText(value), query.Get("since") == value})
+		since = append(since, choice{value, v.word("since", value), query.Get("since") == value})
 	}
 	return kinds, states, since
 }

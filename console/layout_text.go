@@ -3,7 +3,7 @@ package console
 // layoutTexts are the texts of the layout, of the sign-in, of problems, and of what every page has.
 var layoutTexts = texts{
 	"DLQ manager": "DLQ マネージャー", "Skip to the content": "本文へ移動", "Pages": "ページ", "Keys": "キー操作", "Sign out": "サインアウト",
-	"Overview": "概要", "Causes": "原因", "Jobs": "ジョブ", "Retries": "再送", "Archive": "アーカイブ", "Audit": "監査",
+	"Overview": "概要", "Causes": "原因", "Jobs": "ジョブ", "Retries": "再送", "Audit": "監査",
 	"Updated": "更新", "The server does not answer. This is the state of": "サーバーが応答しません。表示は次の時点の状態です:",
 	"Stopped at": "停止した時刻:", "Stop updating": "更新を止める", "API": "API", "shows the keys": "でキー操作の一覧を表示",
 	"This list": "この一覧", "Search": "検索", "Next and previous row": "次の行・前の行", "Open the row": "行を開く",
@@ -37,18 +37,4 @@ var layoutTexts = texts{
 
 	"What waits in the dead-letter topics, and since when.": "デッドレタートピックで待っているメッセージと、その時期です。",
 	"Topic": "トピック", "Oldest PENDING": "最も古い PENDING", "Newest arrival": "最新の到着", "No dead letters yet.": "デッドレターはまだありません。",
-
-	// The states of messages and jobs are the API's words in both languages. The states of groups are words.
-	"PENDING": "PENDING", "RETRYING": "RETRYING", "RESOLVED": "RESOLVED", "DEAD": "DEAD",
-	"RUNNING": "RUNNING", "PAUSING": "PAUSING", "PAUSED": "PAUSED", "CANCELLING": "CANCELLING", "COMPLETED": "COMPLETED", "CANCELLED": "CANCELLED", "FAILED": "FAILED",
-	"UNCLAIMED": "UNCLAIMED", "SUCCEEDED": "SUCCEEDED", "GONE": "GONE",
-	"open": "未対応", "held": "保留", "fixed": "修正済み", "yes": "はい", "no": "いいえ", "unknown": "不明",
-}
-
-var layoutPlurals = plurals{}
-
-// words are texts that templates translate without naming them: states of the API.
-var words = []string{
-	"PENDING", "RETRYING", "RESOLVED", "DEAD", "RUNNING", "PAUSING", "PAUSED", "CANCELLING", "COMPLETED", "CANCELLED", "FAILED",
-	"UNCLAIMED", "SUCCEEDED", "GONE", "open", "held", "fixed", "yes", "no", "unknown",
 }

@@ -19,8 +19,7 @@ type messageData struct {
 	// Every is how often the state is read again, in seconds.
 	Every int
 	// Request is the newest single retry of the message that is known, if it has not ended.
-	Request      *client.SingleRetry
-	AboutRequest string
+	Request *client.SingleRetry
 	// CanJoin is set if a retry would join the running one, or take over from one that was ended in Temporal.
 	CanJoin bool
 	// CannotRetry and the others say why a button is off; empty if it is on.
@@ -39,7 +38,7 @@ func (v *visit) message() (*answer, error) {
 	} else if d.Value != nil && d.Value.Size > 1<<20 {
 		d.Every = 60 // each look reads the whole message
 	}
-	d.AboutStatus = v.aboutStatus(d.Status)
+	d.AboutStatus = v.word("status", d.Status)
 	v.describeParts(&d.messageParts)
 	v.describeActions(d)
 	return show("message", v.text("Message %s", d.ID), d)

@@ -15,9 +15,8 @@ type hopData struct {
 	// Page is the message's.
 	Page string
 	// IsRestored is set if it was an archived message before.
-	IsThis, IsRestored   bool
-	AboutEnd, AboutCheck string
-	Tries                []tryData
+	IsThis, IsRestored bool
+	Tries              []tryData
 }
 
 // tryData is a retry that has ended.
@@ -25,8 +24,7 @@ type tryData struct {
 	client.Hop_Attempts
 
 	// Actor is who asked for it, if that is known.
-	Actor         string
-	AboutCategory string
+	Actor string
 }
 
 // readActors finds who asked for the newest changes of a message. Without them the page shows less.
@@ -57,7 +55,6 @@ func (v *visit) readRequest(d *messageData) {
 		d.actors[retry.OperationID] = retry.Actor
 		if d.Request == nil && isUnderway(retry.State) && !isOutdated(retry.StartedAt, d.LastRetryAt) {
 			d.Request = &retries.Value.Retries[i]
-			d.AboutRequest = v.aboutRetryState(retry.State)
 		}
 	}
 }
@@ -80,17 +77,12 @@ func (v *visit) describeChain(p *messageParts) {
 	for _, hop := range p.chain.Hops {
 		h := hopData{
 			Hop: hop, Page: messagePath(hop.ID), IsThis: hop.ID == p.ID, IsRestored: isRestored(hop.ID, hop.PreviousID, hop.EditedFrom, hop.Source),
-			AboutEnd: v.aboutResolution(hop.Resolution), AboutCheck: v.aboutVerified(hop.Verified, hop.VerifiedReason),
 		}
 		if hop.Archived {
 			h.Page = archivedPath(hop.ID)
 		}
 		for _, try := range hop.Attempts {
-			t := tryData{Hop_Attempts: try, AboutCategory: v.aboutCategory(try.Category)}
-			if try.OperationID != nil {
-				t.Actor = p.actors[*try.OperationID]
-			}
-			h.Tries = append(h.Tries, t)
+			h.Tries = append(h.Tries, tryData{try, p.actors[valueOf(try.OperationID)]})
 		}
 		switch {
 		case valueOf(hop.PreviousID) != p.ID || hop.EditedFrom != nil:

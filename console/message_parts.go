@@ -14,13 +14,12 @@ type messageParts struct {
 	*client.MessageDetail
 
 	// Here is the page.
-	Here                              string
-	AboutStatus, AboutEnd, AboutCheck string
-	// Check is whether the consumer got past the message: yes, no or unknown.
-	Check string
+	Here string
+	// AboutStatus says what the status means for a message that is not archived.
+	AboutStatus string
 	// Tried is how often the consumer tried, 0 if that is unknown.
 	Tried                    int64
-	Fault                    faultData
+	Fault                    failure
 	ValueView, KeyView       bytesView
 	HeaderViews              []headerView
 	HeadersLeft              int
@@ -98,8 +97,10 @@ func (v *visit) readParts() (messageParts, error) {
 
 func (v *visit) describeParts(p *messageParts) {
 	m := p.MessageDetail
-	p.AboutEnd, p.AboutCheck = v.aboutResolution(m.Resolution), v.aboutVerified(m.Verified, m.VerifiedReason)
-	p.Check, p.Tried, p.Fault = string(valueOf(m.Verified)), valueOf(m.Origin.Attempts), v.faultOf(m)
+	p.Tried, p.Fault = valueOf(m.Origin.Attempts), failureOf(m)
+	if n := len(m.Attempts); m.Status == client.StatusRESOLVED || n > 0 && m.Attempts[n-1].Result == client.MessageDetailAttemptsResultDelivered {
+		p.Fault.Last = nil
+	}
 	p.IsRestored = isRestored(m.ID, m.PreviousID, m.EditedFrom, m.Source)
 	v.describeChain(p)
 	if v.Header.Get(regionHeader) == "" {

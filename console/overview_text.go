@@ -51,10 +51,7 @@ var overviewTexts = texts{
 	"%s is “%s”": "%sが「%s」", "suspicious headers": "疑わしいヘッダーあり", "no suspicious headers": "疑わしいヘッダーなし",
 	"delivered and passed by the consumer": "配信済みでコンシューマーが通過", "delivered and not passed by the consumer": "配信済みでコンシューマーが未通過",
 	"delivered, and nobody can say whether passed": "配信済みで通過を確認できず",
-	"part of the error message":                    "エラーメッセージの一部",
-	"error class":                                  "エラークラス", "record key": "レコードのキー", "consumer group": "コンシューマーグループ", "cause (its id)": "原因 (ID)", "trace id": "トレース ID",
-	"correlation id": "相関 ID", "partition of the original topic": "元のトピックのパーティション", "offset in the original topic": "元のトピックのオフセット",
-	"message ids, with commas": "メッセージ ID (カンマ区切り)", "header (with its name)": "ヘッダー (名前を指定)", "field of the payload (with its path)": "ペイロードの項目 (パスを指定)",
+	"header (with its name)":                       "ヘッダー (名前を指定)", "field of the payload (with its path)": "ペイロードの項目 (パスを指定)",
 	"No filter was added: it needs a value, and a header or a field of the payload needs its name.": "" +
 		"フィルターを追加できませんでした。値が必要です。ヘッダーとペイロードの項目には名前も必要です。",
 
@@ -82,11 +79,7 @@ var overviewTexts = texts{
 	"no error message": "エラーメッセージなし", "large: open the message": "大きいためメッセージを開いて確認",
 	"No message matches these filters on this page.": "このページには、フィルターに一致するメッセージがありません。", "No messages here.": "メッセージはありません。",
 	"%d messages match.": "%d 件が一致します。", "%d messages on this page match. A plan counts all of them.": "このページでは %d 件が一致します。全体の件数は計画で数えます。",
-	"More than %d messages match. A plan counts all of them.": "%d 件より多く一致します。正確な件数は計画で数えます。", "Plan a retry of the whole topic…": "トピック全体の再送を計画…",
-	"Plan to revive the whole topic…": "トピック全体の復活を計画…", "Plan to mark the whole topic dead…": "トピック全体を DEAD にする計画…",
-	"Plan to delete the whole topic’s messages…": "トピック全体の削除を計画…", "Plan a retry of all that match…": "一致したすべての再送を計画…",
-	"Plan to revive all that match…": "一致したすべての復活を計画…", "Plan to mark all that match dead…": "一致したすべてを DEAD にする計画…",
-	"Plan to delete all that match…":                                         "一致したすべての削除を計画…",
+	"More than %d messages match. A plan counts all of them.":                "%d 件より多く一致します。正確な件数は計画で数えます。",
 	"Nothing was selected. Mark the rows first, or plan for all that match.": "何も選択されていません。先に行を選択するか、一致したすべてを対象に計画してください。",
 	"The filters cannot be used as they are:":                                "このフィルターは使えません:",
 }

@@ -69,8 +69,8 @@ func (v *visit) readPlan() (*planPage, error) {
 func (v *visit) planPageOf(plan client.RetryPlan) *planPage {
 	kind, form := string(plan.Kind), formOfPlan(plan)
 	p := &planPage{
-		RetryPlan: plan, Title: v.planTitle(kind), Selection: v.selection(form.Selected), Again: form.path(), List: form.Selected.list(kind, plan.Topic),
-		Button: v.planButton(plan), Question: v.planQuestion(kind), MayStart: v.mayStart(kind), Takes: v.takes(plan), Ramp: v.rampWords(plan.Ramp),
+		RetryPlan: plan, Title: v.word("plan", kind), Selection: v.selection(form.Selected), Again: form.path(), List: form.Selected.list(kind, plan.Topic),
+		Button: v.planButton(plan), Question: v.word("question", kind), MayStart: v.mayStart(kind), Takes: v.takes(plan), Ramp: v.rampWords(plan.Ramp),
 		Reason: valueOf(plan.RequestReason),
 	}
 	p.ByStatus = []client.PlanCounts_Item{
@@ -78,7 +78,7 @@ func (v *visit) planPageOf(plan client.RetryPlan) *planPage {
 		{Name: "DEAD", Count: plan.ByStatus.DEAD}, {Name: "RESOLVED", Count: plan.ByStatus.RESOLVED},
 	}
 	for i := range p.SkipReasons {
-		p.SkipReasons[i].Name = v.language.skipReason(p.SkipReasons[i].Name)
+		p.SkipReasons[i].Name = v.word("skipped", p.SkipReasons[i].Name)
 	}
 	p.Bar = v.language.barOf(plan.Matched+plan.Skipped,
 		barPart{Class: "c1", Name: v.wouldGo(kind), Count: plan.Matched}, barPart{Class: "c0", Name: v.text("left out"), Count: plan.Skipped})

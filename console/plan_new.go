@@ -39,7 +39,7 @@ func (v *visit) newPlan() (*answer, error) {
 	if form.Topic == "" {
 		page.Problem, page.Refused = v.text("Choose the messages first, on the page of a topic or of a cause."), true
 	}
-	a, err := show("plan_new", v.planTitle(form.Kind), page)
+	a, err := show("plan_new", v.word("plan", form.Kind), page)
 	if page.Refused {
 		a.status = http.StatusBadRequest
 	}
@@ -67,7 +67,7 @@ func (v *visit) createPlan() (*answer, error) {
 	}
 	page := v.planPage(form)
 	again := func(status int) (*answer, error) {
-		return &answer{template: "plan_new", title: v.planTitle(form.Kind), data: page, status: status}, nil
+		return &answer{template: "plan_new", title: v.word("plan", form.Kind), data: page, status: status}, nil
 	}
 	if problem != "" {
 		page.Problem, page.Refused = problem, true
@@ -121,21 +121,6 @@ func (f *planForm) memory() string {
 		return "?" + text
 	}
 	return ""
-}
-
-func (v *visit) planTitle(kind string) string {
-	switch kind {
-	case "revive":
-		return v.text("Plan: revive messages")
-	case "dead":
-		return v.text("Plan: mark messages dead")
-	case "delete":
-		return v.text("Plan: delete messages")
-	case "restore":
-		return v.text("Plan: restore messages from the archive")
-	default:
-		return v.text("Plan: send messages again")
-	}
 }
 
 // selection says in words which messages are selected.

@@ -4,8 +4,6 @@ package console
 var planTexts = texts{
 	"Messages of": "対象トピック", "Every message of the topic": "トピックの全メッセージ:", "show them": "一覧を表示", "nothing yet": "まだありません",
 
-	"Plan: send messages again": "計画: メッセージの再送", "Plan: revive messages": "計画: メッセージの復活", "Plan: mark messages dead": "計画: メッセージを DEAD にする",
-	"Plan: delete messages": "計画: メッセージの削除", "Plan: restore messages from the archive": "計画: アーカイブからの復元",
 	"Nothing is changed yet: the next page counts the messages, shows which would go and which not, and asks.": "まだ何も変更しません。次のページで件数、対象と対象外を確認してから実行します。",
 	"PENDING messages with retries left are sent again. The others are left out, and the plan says why.": "再送回数が残っている PENDING のメッセージを再送します。それ以外は除外し、" +
 		"理由を計画に示します。",
@@ -59,19 +57,11 @@ var planTexts = texts{
 	"No message would go, so there is nothing to start.": "対象のメッセージがないため、実行できません。",
 	"Go to the question":                                 "確認へ進む",
 	"Change the plan":                                    "計画を変更", "Leave without doing anything": "何もせずに戻る",
-	"Send %d messages of %s":        "%[2]s の %[1]d 件を送信",
-	"Send %d messages to %s":        "%[1]d 件を %[2]s へ送信",
-	"Send %d messages to %d topics": "%[1]d 件を %[2]d 個の送信先へ送信",
-	"Revive %d messages of %s":      "%[2]s の %[1]d 件を復活", "Mark %d messages of %s dead": "%[2]s の %[1]d 件を DEAD にする",
-	"Delete %d messages of %s": "%[2]s の %[1]d 件を削除", "Restore %d messages of %s": "%[2]s の %[1]d 件を復元",
-	"The messages become PENDING, with no retry counted. Nothing is sent.":                    "メッセージは再送回数 0 の PENDING になります。送信はしません。",
-	"The messages become DEAD. Nothing is sent; a revival makes them PENDING again.":          "メッセージは DEAD になります。送信はしません。復活すると PENDING に戻ります。",
-	"The messages are deleted with their bytes and their history. This cannot be undone.":     "メッセージを内容と履歴ごと削除します。元に戻せません。",
-	"The messages leave the archive and become PENDING. Nothing is sent.":                     "メッセージをアーカイブから PENDING として戻します。送信はしません。",
-	"Whatever is sent cannot be taken back. The job can be paused and cancelled at any time.": "送信したメッセージは取り消せません。ジョブはいつでも一時停止、中止できます。",
-	"Nothing was deleted: type the name of the topic, %s, to confirm.":                        "削除していません。確認のため、トピック名 %s を入力してください。",
-	"The job of this plan was started before. Nothing was started twice.":                     "この計画のジョブは開始済みです。二重には開始していません。",
-	"The job runs. It goes on when you close this page.":                                      "ジョブを開始しました。このページを閉じても続きます。",
+	"Send %d messages to %s":                                              "%[1]d 件を %[2]s へ送信",
+	"Send %d messages to %d topics":                                       "%[1]d 件を %[2]d 個の送信先へ送信",
+	"Nothing was deleted: type the name of the topic, %s, to confirm.":    "削除していません。確認のため、トピック名 %s を入力してください。",
+	"The job of this plan was started before. Nothing was started twice.": "この計画のジョブは開始済みです。二重には開始していません。",
+	"The job runs. It goes on when you close this page.":                  "ジョブを開始しました。このページを閉じても続きます。",
 
 	"First %s messages, then the rest.": "最初に %s 件、その後に残りを送ります。", "After each step it waits %s.": "各段階の後に %s 待ちます。",
 	"It pauses itself if more than %s%% of the messages come back.":   "%s%% を超えて戻ると、自動で一時停止します。",
@@ -79,14 +69,6 @@ var planTexts = texts{
 	"as fast as the targets take them":                                "送信先が受け付ける速さ",
 	"%s of waiting, and the time that the targets take":               "待ち時間 %s と、送信先が受け付ける時間",
 	"about %s": "約 %s", "%d s": "%d 秒", "%d min": "%d 分", "%d h %d min": "%d 時間 %d 分", "%d h": "%d 時間", "%d d": "%d 日",
-
-	"already resolved":                                             "解決済み",
-	"dead: revive them first":                                      "DEAD（先に復活が必要）",
-	"being retried already":                                        "再送中",
-	"no retries left: a revival gives them new ones":               "再送回数が残っていない（復活すると増える）",
-	"its original topic is a dead-letter topic or an internal one": "元のトピックがデッドレタートピックまたは内部トピック",
-	"its original topic does not follow from its dead-letter topic, and your rights do not cover it": "元のトピックがデッドレタートピックに対応せず、権限の範囲外",
-	"its headers are suspicious: the form has a field to send them too":                              "ヘッダーが疑わしい（計画のフォームで送信を選べる）",
 }
 
 var planPlurals = plurals{

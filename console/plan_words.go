@@ -10,24 +10,13 @@ import (
 
 // planButton names the number of messages and where they go.
 func (v *visit) planButton(plan client.RetryPlan) string {
-	n := plan.Matched
-	switch string(plan.Kind) {
-	case "revive":
-		return v.text("Revive %d messages of %s", n, plan.Topic)
-	case "dead":
-		return v.text("Mark %d messages of %s dead", n, plan.Topic)
-	case "delete":
-		return v.text("Delete %d messages of %s", n, plan.Topic)
-	case "restore":
-		return v.text("Restore %d messages of %s", n, plan.Topic)
-	}
-	switch len(plan.ByTargetTopic) {
-	case 0:
-		return v.text("Send %d messages of %s", n, plan.Topic)
-	case 1:
-		return v.text("Send %d messages to %s", n, plan.ByTargetTopic[0].Name)
+	switch n, topics := plan.Matched, plan.ByTargetTopic; {
+	case plan.Kind != "retry" || len(topics) == 0:
+		return v.word("button", plan.Kind, n, plan.Topic)
+	case len(topics) == 1:
+		return v.text("Send %d messages to %s", n, topics[0].Name)
 	default:
-		return v.text("Send %d messages to %d topics", n, len(plan.ByTargetTopic))
+		return v.text("Send %d messages to %d topics", n, len(topics))
 	}
 }
 
@@ -36,22 +25,6 @@ func (v *visit) wouldGo(kind string) string {
 		return v.text("would be sent")
 	}
 	return v.text("would be changed")
-}
-
-// planQuestion says what cannot be taken back.
-func (v *visit) planQuestion(kind string) string {
-	switch kind {
-	case "revive":
-		return v.text("The messages become PENDING, with no retry counted. Nothing is sent.")
-	case "dead":
-		return v.text("The messages become DEAD. Nothing is sent; a revival makes them PENDING again.")
-	case "delete":
-		return v.text("The messages are deleted with their bytes and their history. This cannot be undone.")
-	case "restore":
-		return v.text("The messages leave the archive and become PENDING. Nothing is sent.")
-	default:
-		return v.text("Whatever is sent cannot be taken back. The job can be paused and cancelled at any time.")
-	}
 }
 
 // rampWords says a ramp in sentences, none if there is none.
@@ -113,27 +86,5 @@ func (l locale) duration(d time.Duration) string {
 		return l.text("%d h %d min", s/3600, s%3600/60)
 	default:
 		return l.text("%d d", s/86400)
-	}
-}
-
-// skipReason says in the language of the page why a message is left out. The API says it in English.
-func (l locale) skipReason(reason string) string {
-	switch reason {
-	case "already resolved":
-		return l.text("already resolved")
-	case "dead":
-		return l.text("dead: revive them first")
-	case "being retried by another workflow":
-		return l.text("being retried already")
-	case "no retries left":
-		return l.text("no retries left: a revival gives them new ones")
-	case "its original topic is a dead-letter topic or an internal one":
-		return l.text("its original topic is a dead-letter topic or an internal one")
-	case "its original topic does not follow from the name of its dead-letter topic, and your grants do not cover it":
-		return l.text("its original topic does not follow from its dead-letter topic, and your rights do not cover it")
-	case "its headers are suspicious; include_suspicious sends it":
-		return l.text("its headers are suspicious: the form has a field to send them too")
-	default:
-		return reason
 	}
 }

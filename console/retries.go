@@ -4,27 +4,17 @@ import "dlqmanager/client"
 
 // retriesData is the page of single retries.
 type retriesData struct {
-	Retries      []retryData
+	Retries      []client.SingleRetry
 	Topic, Actor string
 	First, Next  string
-	// States explains the states.
-	States []stateData
 }
 
-type retryData struct {
-	client.SingleRetry
-
-	About string
-}
-
-type stateData struct {
-	State client.SingleRetryState
-	About string
-}
-
-var retryStates = []client.SingleRetryState{
-	client.SingleRetryStateUNCLAIMED, client.SingleRetryStateRUNNING, client.SingleRetryStateSUCCEEDED, client.SingleRetryStateFAILED,
-	client.SingleRetryStateCANCELLED, client.SingleRetryStateGONE,
+// States are the states of a retry, to explain them.
+func (retriesData) States() []client.SingleRetryState {
+	return []client.SingleRetryState{
+		client.SingleRetryStateUNCLAIMED, client.SingleRetryStateRUNNING, client.SingleRetryStateSUCCEEDED, client.SingleRetryStateFAILED,
+		client.SingleRetryStateCANCELLED, client.SingleRetryStateGONE,
+	}
 }
 
 func (v *visit) retries() (*answer, error) {
@@ -33,13 +23,7 @@ func (v *visit) retries() (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := retriesData{Topic: valueOf(params.Topic), Actor: valueOf(params.Actor)}
-	for _, retry := range got.Value.Retries {
-		d.Retries = append(d.Retries, retryData{retry, v.aboutRetryState(retry.State)})
-	}
-	for _, state := range retryStates {
-		d.States = append(d.States, stateData{state, v.aboutRetryState(state)})
-	}
+	d := retriesData{Retries: got.Value.Retries, Topic: valueOf(params.Topic), Actor: valueOf(params.Actor)}
 	d.First, d.Next = cursorPages("/retries", v.asked("topic", "actor", "cursor"), got.Value.Pagination.NextCursor)
 	return show("retries", v.text("Retries"), d)
 }

@@ -19,36 +19,15 @@ func planPath(kind, topic string, selected filters) string {
 
 // plansOf are the plans of all messages that match.
 func (v *visit) plansOf(topic string, selected filters) []planLink {
+	about := "whole"
+	if len(selected) > 0 {
+		about = "matching"
+	}
 	plans := make([]planLink, 0, len(planKinds))
 	for _, kind := range planKinds {
-		plans = append(plans, planLink{Kind: kind, Path: planPath(kind, topic, selected), Text: v.allText(kind, len(selected) > 0)})
+		plans = append(plans, planLink{Kind: kind, Path: planPath(kind, topic, selected), Text: v.word(about, kind)})
 	}
 	return plans
-}
-
-func (v *visit) allText(kind string, isFiltered bool) string {
-	if !isFiltered {
-		switch kind {
-		case "retry":
-			return v.text("Plan a retry of the whole topic…")
-		case "revive":
-			return v.text("Plan to revive the whole topic…")
-		case "dead":
-			return v.text("Plan to mark the whole topic dead…")
-		default:
-			return v.text("Plan to delete the whole topic’s messages…")
-		}
-	}
-	switch kind {
-	case "retry":
-		return v.text("Plan a retry of all that match…")
-	case "revive":
-		return v.text("Plan to revive all that match…")
-	case "dead":
-		return v.text("Plan to mark all that match dead…")
-	default:
-		return v.text("Plan to delete all that match…")
-	}
 }
 
 // planSelected leads from the marked rows to their plan. No marked row never means all of them.

@@ -19,5 +19,3 @@ var sessionTexts = texts{
 	"The identity provider does not answer as it should: %s": "ID プロバイダーが正しく応答しません: %s",
 	"The page has a bug. The log of the server says more.":   "ページに不具合があります。詳細はサーバーのログにあります。",
 }
-
-var sessionPlurals = plurals{}

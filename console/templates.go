@@ -67,8 +67,10 @@ func functions(l locale, base string) template.FuncMap {
 		"short":  short,
 		"ending": ending,
 		// visible shows what strangers have written, with control characters and turned text as signs.
-		"visible": visible,
-		"bytes":   func(n int64) string { return l.bytes(n) },
+		"visible":  visible,
+		"bytes":    func(n int64) string { return l.bytes(n) },
+		"word":     func(about string, of any) string { return l.word(about, of) },
+		"verified": l.verified,
 	}
 }
 

@@ -2,6 +2,8 @@ package console
 
 import (
 	"maps"
+	"reflect"
+	"slices"
 
 	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
@@ -20,20 +22,31 @@ type plurals map[string]string
 var catalogue = makeCatalogue()
 
 // textParts are the texts of the parts of the console, which are beside their code. A text is in one of them.
-var textParts = []texts{layoutTexts, overviewTexts, groupTexts, messageTexts, planTexts, jobTexts, archiveTexts, sessionTexts}
+var textParts = []texts{layoutTexts, overviewTexts, groupTexts, messageTexts, planTexts, jobTexts, archiveTexts, sessionTexts, wordTexts()}
 
-// japaneseTexts and englishPlurals are all texts.
-func japaneseTexts() texts {
+// words are texts that templates and code translate without naming them.
+var words = slices.Collect(maps.Keys(wordTexts()))
+
+func wordTexts() texts {
 	all := texts{}
-	for _, part := range textParts {
-		maps.Copy(all, part)
+	for _, words := range wordings {
+		for _, text := range words {
+			all[text[0]] = text[1]
+		}
 	}
 	return all
 }
 
+// japaneseTexts and englishPlurals are all texts.
+func japaneseTexts() texts { return merged(textParts...) }
+
 func englishPlurals() plurals {
-	all := plurals{}
-	for _, part := range []plurals{layoutPlurals, overviewPlurals, groupPlurals, messagePlurals, planPlurals, jobPlurals, archivePlurals, sessionPlurals} {
+	return merged(overviewPlurals, groupPlurals, messagePlurals, planPlurals, jobPlurals, archivePlurals)
+}
+
+func merged[M ~map[string]string](parts ...M) M {
+	all := M{}
+	for _, part := range parts {
 		maps.Copy(all, part)
 	}
 	return all
@@ -63,6 +76,24 @@ func printerOf(l locale) *message.Printer {
 // text translates a sentence into the language of the user.
 func (v *visit) text(key string, args ...any) string { return v.language.text(key, args...) }
 
+// word says a word of the API in the language of the user.
+func (v *visit) word(about string, of any, args ...any) string {
+	return v.language.word(about, of, args...)
+}
+
 func (l locale) text(key string, args ...any) string {
 	return printerOf(l).Sprintf(message.Key(key, key), args...)
+}
+
+// word says a word of the API, of any type of texts: one of the wordings about something. A word that is in none stands for itself, and
+// null says nothing.
+func (l locale) word(about string, of any, args ...any) string {
+	value := reflect.Indirect(reflect.ValueOf(of))
+	if !value.IsValid() {
+		return ""
+	}
+	if text, ok := wordings[about][value.String()]; ok {
+		return l.text(text[0], args...)
+	}
+	return value.String()
 }
