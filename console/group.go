@@ -20,7 +20,7 @@ type groupData struct {
 	// Total is the number of its messages of all statuses.
 	Total int64
 	Pulse pulse
-	// Range is the time of the chart, one of groupRanges.
+	// Range is the time of the chart.
 	Range string
 	Chart *chart
 	// ChartMissing, SampleMissing, HistoryMissing and JobsMissing say why a part of the page cannot be shown.

@@ -12,12 +12,6 @@ import (
 	"dlqmanager/client"
 )
 
-// holdTimes are the choices of a hold's time. The browser's zone is unknown, so that they are durations.
-var holdTimes = []string{"1h", "4h", "8h", "24h", "72h", "168h", "720h", ""}
-
-// HoldTimes are the choices of a hold's time.
-func (groupData) HoldTimes() []string { return holdTimes }
-
 // changeGroup does what a form of the page asks for, if nobody else has decided about the cause since the page was read.
 func (v *visit) changeGroup() (*answer, error) {
 	id, path := v.PathValue("id"), "/groups/"+url.PathEscape(v.PathValue("id"))

@@ -8,13 +8,10 @@ import (
 	"dlqmanager/client"
 )
 
-// groupRanges are the times of the chart.
-var groupRanges = []string{"hour", "hours", "day", "month"}
-
 // rangeOf is the time of the chart: the one that was asked for, else what fits the age of the cause.
 func rangeOf(asked string, g client.Group) string {
 	switch {
-	case slices.Contains(groupRanges, asked):
+	case slices.Contains([]string{"hour", "hours", "day", "month"}, asked):
 		return asked
 	case time.Since(g.FirstSeen) < 3*time.Hour: // hours would be two or three columns
 		return "hours"
@@ -22,9 +19,6 @@ func rangeOf(asked string, g client.Group) string {
 		return "day"
 	}
 }
-
-// Ranges are the times of the chart.
-func (groupData) Ranges() []string { return groupRanges }
 
 // arrivalsOf reads the arrivals of a cause; if it cannot, it says why.
 func (v *visit) arrivalsOf(ctx context.Context, g client.Group, span string) (series *client.SeriesList, missing string) {

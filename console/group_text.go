@@ -75,11 +75,6 @@ var groupTexts = texts{
 
 	// What it is.
 	"No message is stored any more.": "保存されているメッセージはもうありません。", "Why these messages are one cause": "同じ原因とした理由",
-	"They failed in the same place of your code with the same class of error.":                           "コードの同じ場所で、同じクラスのエラーにより失敗しました。",
-	"They failed in the same place of your code, with the same class of error and the same message.":     "コードの同じ場所で、同じクラスと同じメッセージのエラーにより失敗しました。",
-	"No stack names a place in your code, so the message decides, without its numbers, names and times.": "スタックからコードの場所が分からないため、数値、名前、時刻を除いたメッセージで判断しています。",
-	"A header of the messages or a rule of the configuration names the cause.":                           "メッセージのヘッダーまたは設定の規則が原因を指定しています。",
-	"Its topic has too many causes, so further ones are counted here together.":                          "トピックの原因が多すぎるため、以降の原因をここにまとめています。",
 	"Rule": "規則", "version": "バージョン", "Scope": "範囲", "the consumer group, or the topic if the group is unknown": "コンシューマーグループ。不明な場合はトピック",
 	"Class": "クラス", "Place in the code": "コードの場所",
 

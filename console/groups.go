@@ -16,18 +16,6 @@ type groupsData struct {
 	First, Next string
 }
 
-// groupStates and groupSorts are the choices of the list; the empty one is the API's default.
-var (
-	groupStates = []string{"", "open", "held", "fixed"}
-	groupSorts  = []string{"", "last_seen", "pending"}
-)
-
-// States are the chips of the list.
-func (groupsData) States() []string { return groupStates }
-
-// Sorts are the orders of the list.
-func (groupsData) Sorts() []string { return groupSorts }
-
 // IsFiltered tells whether the list leaves out causes.
 func (d groupsData) IsFiltered() bool { return d.Topic != "" || d.State != "" }
 

@@ -9,14 +9,6 @@ type retriesData struct {
 	First, Next  string
 }
 
-// States are the states of a retry, to explain them.
-func (retriesData) States() []client.SingleRetryState {
-	return []client.SingleRetryState{
-		client.SingleRetryStateUNCLAIMED, client.SingleRetryStateRUNNING, client.SingleRetryStateSUCCEEDED, client.SingleRetryStateFAILED,
-		client.SingleRetryStateCANCELLED, client.SingleRetryStateGONE,
-	}
-}
-
 func (v *visit) retries() (*answer, error) {
 	params := &client.ListSingleRetriesParams{PageSize: new(int64(50)), Cursor: v.query("cursor"), Topic: v.query("topic"), Actor: v.query("actor")}
 	got, err := v.api.ListSingleRetries(v.Context(), params)

@@ -64,6 +64,7 @@ func functions(l locale, base string) template.FuncMap {
 		"utc":    utc,
 		"val":    valueOf[string],
 		"dict":   dict,
+		"list":   func(items ...string) []string { return items },
 		"short":  short,
 		"ending": ending,
 		// visible shows what strangers have written, with control characters and turned text as signs.

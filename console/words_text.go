@@ -173,4 +173,18 @@ var wordings = map[string]wording{
 		"archive": {"Archive", "アーカイブ"},
 		"process": {"Process", "プロセス"},
 	},
+	"rule": {
+		"frame":             {"They failed in the same place of your code with the same class of error.", "コードの同じ場所で、同じクラスのエラーにより失敗しました。"},
+		"frame_and_message": {"They failed in the same place of your code, with the same class of error and the same message.", "コードの同じ場所で、同じクラスと同じメッセージのエラーにより失敗しました。"},
+		"message":           {"No stack names a place in your code, so the message decides, without its numbers, names and times.", "スタックからコードの場所が分からないため、数値、名前、時刻を除いたメッセージで判断しています。"},
+		"explicit":          {"A header of the messages or a rule of the configuration names the cause.", "メッセージのヘッダーまたは設定の規則が原因を指定しています。"},
+		"overflow":          {"Its topic has too many causes, so further ones are counted here together.", "トピックの原因が多すぎるため、以降の原因をここにまとめています。"},
+	},
+	"does": {
+		"retry":   {"PENDING messages with retries left are sent again. The others are left out, and the plan says why.", "再送回数が残っている PENDING のメッセージを再送します。それ以外は除外し、理由を計画に示します。"},
+		"revive":  {"DEAD messages become PENDING, with no retry counted. Nothing is sent.", "DEAD のメッセージを、再送回数 0 の PENDING に戻します。送信はしません。"},
+		"dead":    {"PENDING and RETRYING messages become DEAD. Nothing is sent and nothing is deleted.", "PENDING と RETRYING のメッセージを DEAD にします。送信も削除もしません。"},
+		"delete":  {"Messages are deleted with their bytes and their history, unless they are RETRYING.", "RETRYING 以外のメッセージを、内容と履歴ごと削除します。"},
+		"restore": {"Archived messages come back as PENDING ones. Nothing is sent.", "アーカイブしたメッセージを PENDING として戻します。送信はしません。"},
+	},
 }
