@@ -17,7 +17,6 @@ type archiveData struct {
 	Others filters
 	filterForm
 
-	// Messages are nil before a topic was chosen.
 	Messages []client.ListedMessage
 	Total    int64
 	IsExact  bool
@@ -64,10 +63,7 @@ func (v *visit) archive() (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := selected.query()
-	plan.Set("topic", topic)
-	plan.Set("kind", "restore")
-	d.RestoreAll = pageOf("/plans/new", plan)
+	d.RestoreAll = planPath("restore", topic, selected)
 	return showFiltered("archive", v.text("Archive"), d, d.Refused)
 }
 
@@ -84,10 +80,7 @@ func (v *visit) findArchived(ctx context.Context, selected filters, d *archiveDa
 		d.Refused, err = v.refusedFilters(err)
 		return err
 	}
-	d.Messages = slices.Clone(found.Value.Messages)
-	if d.Messages == nil {
-		d.Messages = []client.ListedMessage{}
-	}
+	d.Messages = found.Value.Messages
 	page := found.Value.Pagination
 	d.Total, d.IsExact = page.TotalCount, page.TotalCountExact
 	if s := page.Searched; s != nil && !s.Complete {

@@ -14,7 +14,7 @@ import (
 
 // auditData is the page that shows who changed what and why.
 type auditData struct {
-	asked       url.Values
+	Asked       url.Values
 	Operations  []client.Operation
 	First, Next string
 	// Refused is why the API does not take the filters; then there is no list.
@@ -36,7 +36,7 @@ func (v *visit) audit() (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := auditData{asked: asked, Refused: refused}
+	d := auditData{Asked: asked, Refused: refused}
 	if found != nil {
 		d.Operations = found.Value.Operations
 		d.First, d.Next = cursorPages("/audit", asked, found.Value.Pagination.NextCursor)
@@ -44,11 +44,9 @@ func (v *visit) audit() (*answer, error) {
 	return showFiltered("audit", v.text("Audit"), d, refused)
 }
 
-// Field is a filter in use, and Time one that is a time, for the field of a form.
-func (d auditData) Field(name string) string { return d.asked.Get(name) }
-
+// Time is a filter that is a time, for the field of a form.
 func (d auditData) Time(name string) string {
-	at, err := time.Parse(time.RFC3339, d.asked.Get(name))
+	at, err := time.Parse(time.RFC3339, d.Asked.Get(name))
 	if err != nil {
 		return ""
 	}
@@ -57,7 +55,7 @@ func (d auditData) Time(name string) string {
 
 // Only is this page with another filter, and no others of its name.
 func (d auditData) Only(name, value string) string {
-	more := without(d.asked, "cursor")
+	more := without(d.Asked, "cursor")
 	more.Set(name, value)
 	return pageOf("/audit", more)
 }
@@ -113,10 +111,10 @@ func cleanFilters(asked url.Values) url.Values {
 // Chips are the filters in use, each with the page without it.
 func (d auditData) Chips() []chip {
 	var chips []chip
-	used := without(d.asked, "cursor", "page_size")
+	used := without(d.Asked, "cursor", "page_size")
 	for _, name := range slices.Sorted(maps.Keys(used)) {
 		for _, value := range slices.Sorted(slices.Values(used[name])) {
-			rest := without(d.asked, "cursor")
+			rest := without(d.Asked, "cursor")
 			rest[name] = slices.DeleteFunc(rest[name], func(other string) bool { return other == value })
 			chips = append(chips, chip{Text: name + ": " + value, Without: pageOf("/audit", rest)})
 		}

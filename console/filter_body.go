@@ -1,11 +1,12 @@
 package console
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"dlqmanager/client"
 )
@@ -20,42 +21,40 @@ func number(text string) any {
 
 // body returns the filters as the fields of a plan or a job.
 func (f filters) body() map[string]any {
-	body := map[string]any{}
-	put := func(to map[string]any, name string, value any, isList bool) {
-		if isList {
-			list, _ := to[name].([]any)
-			list = append(list, value)
-			value = list
-		}
-		to[name] = value
+	body, not := map[string]any{}, map[string]any{}
+	add := func(to map[string]any, name string, value any) {
+		list, _ := to[name].([]any)
+		to[name] = append(list, value)
 	}
-	not := map[string]any{}
 	for _, one := range f {
-		to, base := body, one.base()
-		if one.Not() {
-			to = not
-		}
-		header, isHeader := strings.CutPrefix(base, "header.")
-		path, isPayload := strings.CutPrefix(base, "payload.")
+		name, path, isPair := strings.Cut(one.base(), ".")
+		var value any = one.Value
 		switch {
-		case isHeader && one.Not():
-			put(to, "headers", map[string]string{header: one.Value}, true)
-		case isPayload && one.Not():
-			put(to, "payload", map[string]string{path: one.Value}, true)
-		case isHeader:
-			addTo(body, "headers", header, one.Value)
-		case isPayload:
-			addTo(body, "payload", path, one.Value)
-		case base == "status" || base == "ids":
-			for value := range strings.SplitSeq(one.Value, ",") {
-				put(to, base, value, true)
+		case name == "header":
+			name = "headers"
+		case name == "suspicious" && (one.Value == "true" || one.Value == "false"):
+			value = one.Value == "true"
+		case name == "origin_partition" || name == "origin_offset":
+			value = number(one.Value)
+		}
+		switch {
+		case isPair && one.Not():
+			add(not, name, map[string]string{path: one.Value})
+		case isPair:
+			pairs, _ := body[name].(map[string]string)
+			if pairs == nil {
+				pairs = map[string]string{}
 			}
-		case base == "suspicious" && (one.Value == "true" || one.Value == "false"):
-			to[base] = one.Value == "true"
-		case base == "origin_partition" || base == "origin_offset":
-			put(to, base, number(one.Value), one.Not())
+			pairs[path] = one.Value
+			body[name] = pairs
+		case one.Not():
+			add(not, name, value)
+		case name == "status" || name == "ids":
+			for value := range strings.SplitSeq(one.Value, ",") {
+				add(body, name, value)
+			}
 		default:
-			put(to, base, one.Value, one.Not())
+			body[name] = value
 		}
 	}
 	if len(not) > 0 {
@@ -64,90 +63,47 @@ func (f filters) body() map[string]any {
 	return body
 }
 
-func addTo(body map[string]any, field, name, value string) {
-	values, _ := body[field].(map[string]string)
-	if values == nil {
-		values = map[string]string{}
-		body[field] = values
-	}
-	values[name] = value
-}
-
-// filtersFrom reads the filters of a plan or a job.
+// filtersFrom reads the filters of a plan or a job, whose fields have the names of the filters.
 func filtersFrom(all client.Filters) filters {
+	var fields map[string]any
+	content, err := json.Marshal(all)
+	if err == nil {
+		decoder := json.NewDecoder(bytes.NewReader(content))
+		decoder.UseNumber()
+		err = decoder.Decode(&fields)
+	}
+	if err != nil {
+		panic(err) // it was JSON before
+	}
 	query := url.Values{}
-	text := func(name string, value *string) {
-		if value != nil {
-			query.Set(name, *value)
-		}
-	}
-	text("error", all.Error)
-	text("class", all.Class)
-	text("key", all.Key)
-	text("consumer_group", all.ConsumerGroup)
-	text("group", all.Group)
-	text("trace_id", all.TraceID)
-	text("correlation_id", all.CorrelationID)
-	for name, at := range map[string]*time.Time{"created_from": all.CreatedFrom, "created_to": all.CreatedTo} {
-		if at != nil {
-			query.Set(name, at.Format(time.RFC3339Nano))
-		}
-	}
-	for name, n := range map[string]*int64{"origin_partition": all.OriginPartition, "origin_offset": all.OriginOffset} {
-		if n != nil {
-			query.Set(name, strconv.FormatInt(*n, 10))
-		}
-	}
-	if all.Suspicious != nil {
-		query.Set("suspicious", strconv.FormatBool(*all.Suspicious))
-	}
-	if all.Status != nil {
-		status := make([]string, 0, len(*all.Status))
-		for _, one := range *all.Status {
-			status = append(status, string(one))
-		}
-		query.Set("status", strings.Join(status, ","))
-	}
-	if all.Ids != nil {
-		query.Set("ids", strings.Join(*all.Ids, ","))
-	}
-	if all.Headers != nil {
-		addPairs(query, "header.", *all.Headers)
-	}
-	if all.Payload != nil {
-		addPairs(query, "payload.", *all.Payload)
-	}
-	if all.Not != nil {
-		addNegations(query, all.Not)
-	}
+	addFields(query, "", fields)
 	return filtersOf(query)
 }
 
-func addPairs(query url.Values, prefix string, values map[string]string) {
-	for name, value := range values {
-		query.Add(prefix+name, value)
-	}
-}
-
-func addNegations(query url.Values, not *client.Negations) {
-	for name, values := range map[string][]string{
-		"error": not.Error, "class": not.Class, "key": not.Key, "consumer_group": not.ConsumerGroup, "group": not.Group,
-		"trace_id": not.TraceID, "correlation_id": not.CorrelationID,
-	} {
-		for _, value := range values {
-			query.Add("not."+name, value)
+func addFields(query url.Values, prefix string, fields map[string]any) {
+	for name, value := range fields {
+		switch value := value.(type) {
+		case map[string]any:
+			if name == "headers" {
+				name = "header"
+			}
+			addFields(query, prefix+name+".", value)
+		case []any:
+			texts := make([]string, 0, len(value))
+			for _, one := range value {
+				if pairs, ok := one.(map[string]any); ok {
+					addFields(query, prefix, map[string]any{name: pairs})
+				} else {
+					texts = append(texts, fmt.Sprint(one))
+				}
+			}
+			if prefix == "" { // a status or ids
+				texts = []string{strings.Join(texts, ",")}
+			}
+			query[prefix+name] = append(query[prefix+name], texts...)
+		default:
+			query.Add(prefix+name, fmt.Sprint(value))
 		}
-	}
-	for name, values := range map[string][]int64{"origin_partition": not.OriginPartition, "origin_offset": not.OriginOffset} {
-		for _, n := range values {
-			query.Add("not."+name, strconv.FormatInt(n, 10))
-		}
-	}
-	for _, values := range not.Headers {
-		addPairs(query, "not.header.", values)
-	}
-	for _, values := range not.Payload {
-		addPairs(query, "not.payload.", values)
 	}
 }
 

@@ -55,8 +55,8 @@ func (v *visit) filterForm(action string, page filteredPage, selected, others, o
 
 func (v *visit) fields(offered filters) []field {
 	var all []field
-	for _, one := range plainFilters {
-		all = append(all, field{one.Name, v.word("filter", one.Name)})
+	for _, name := range plainFilters {
+		all = append(all, field{name, v.word("filter", name)})
 	}
 	all = append(all, field{"header", v.text("header (with its name)")}, field{"payload", v.text("field of the payload (with its path)")})
 	for _, one := range slices.Concat(fixedFilters, offered) {
@@ -73,8 +73,7 @@ func (v *visit) addFilters(page filteredPage, added filters) (*answer, error) {
 	}
 	path := page(selected, v.URL.Query().Get("sort"))
 	if len(added) == 0 {
-		v.flash = &flash{Kind: "refused", Path: pathOf(path)}
-		v.flash.Text = v.text("No filter was added: it needs a value, and a header or a field of the payload needs its name.")
+		return v.refusedAs(path, v.text("No filter was added: it needs a value, and a header or a field of the payload needs its name."))
 	}
 	return goTo(path)
 }

@@ -31,21 +31,10 @@ func (f filter) baseWords(l locale) string {
 		return l.text("stored from %s", shownTime(f.Value))
 	case "created_to":
 		return l.text("stored before %s", shownTime(f.Value))
-	case "suspicious":
-		if f.Value == "true" {
-			return l.text("suspicious headers")
-		}
-		return l.text("no suspicious headers")
 	case "status":
 		return l.text("status %s", strings.ReplaceAll(f.Value, ",", ", "))
-	case "verified":
-		switch f.Value {
-		case "yes":
-			return l.text("delivered and passed by the consumer")
-		case "no":
-			return l.text("delivered and not passed by the consumer")
-		}
-		return l.text("delivered, and nobody can say whether passed")
+	case "suspicious", "verified":
+		return l.word(base, f.Value)
 	default:
 		return l.text("%s is “%s”", l.word("filter", base), f.Value)
 	}

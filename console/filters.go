@@ -15,21 +15,9 @@ type filter struct{ Name, Value string }
 // them, so that a selection is a query.
 type filters []filter
 
-// plainFilters are the names that stand in the field of the form, in its order. negatable tells which of them can be excluded.
-var plainFilters = []struct {
-	Name      string
-	negatable bool
-}{
-	{"error", true},
-	{"class", true},
-	{"key", true},
-	{"consumer_group", true},
-	{"group", true},
-	{"trace_id", true},
-	{"correlation_id", true},
-	{"origin_partition", true},
-	{"origin_offset", true},
-	{"ids", false},
+// plainFilters are the names that stand in the field of the form, in its order.
+var plainFilters = []string{
+	"error", "class", "key", "consumer_group", "group", "trace_id", "correlation_id", "origin_partition", "origin_offset", "ids",
 }
 
 // fixedFilters have a few values each, so that the form offers the pairs.
@@ -43,12 +31,10 @@ func isFilter(name string) bool {
 			return true
 		}
 	}
-	for _, one := range plainFilters {
-		if one.Name == base {
-			return one.negatable || !negated
-		}
+	if negated {
+		return slices.Contains(plainFilters, base) && base != "ids"
 	}
-	return !negated && slices.Contains([]string{"status", "created_from", "created_to", "suspicious", "verified"}, base)
+	return slices.Contains(plainFilters, base) || slices.Contains([]string{"status", "created_from", "created_to", "suspicious", "verified"}, base)
 }
 
 // filtersOf reads the filters of an address. An empty value is a filter for the key only.

@@ -68,15 +68,26 @@ func webAddress(text string) string {
 	return text
 }
 
-// jobPage is one job.
-type jobPage struct {
+// jobView is a job with how far it is, and why it waits or has ended.
+type jobView struct {
 	job
 
-	Title, KindWord string
-	Selection       []string
-	Bar             bar
-	// Headline says how far the job is, and RateText how fast; Why is why it waits or has ended.
-	Headline, RateText, Why string
+	Headline, Why string
+	Bar           bar
+}
+
+func (v *visit) jobView(j job) jobView {
+	return jobView{job: j, Headline: v.jobHeadline(j), Why: v.jobReason(j), Bar: v.jobBar(j)}
+}
+
+// jobPage is one job.
+type jobPage struct {
+	jobView
+
+	Title     string
+	Selection []string
+	// RateText says how fast the job is.
+	RateText string
 	// Chart is nil for a job that has just begun or that ended soon. ChartMissing is why the server has refused its points,
 	// and ChartText says what the chart shows.
 	Chart                   *chart
@@ -144,17 +155,14 @@ func (v *visit) job() (*answer, error) {
 func (v *visit) jobPageOf(j job) *jobPage {
 	selected, kind := filtersFrom(j.Filters), string(j.Kind)
 	p := &jobPage{
-		job: j, KindWord: v.word("kind", kind), Selection: v.selection(selected), List: selected.list(kind, j.Topic), Bar: v.jobBar(j),
-		Headline: v.jobHeadline(j), RateText: v.rateText(j), Why: v.jobReason(j), Counts: v.jobCounts(j, selected),
-		Ramp: v.rampSteps(j), RampWords: v.rampWords(j.Ramp), Every: runningRefresh,
-		Audit: "/audit?" + url.Values{"target_id": {j.ID}}.Encode(),
+		jobView: v.jobView(j), Title: v.text("%s of %s", v.word("kind", kind), j.Topic), Selection: v.selection(selected), List: selected.list(kind, j.Topic),
+		RateText: v.rateText(j), Counts: v.jobCounts(j, selected), Ramp: v.rampSteps(j), RampWords: v.rampWords(j.Ramp), Every: runningRefresh,
+		Audit: "/audit?" + url.Values{"target_id": {j.ID}}.Encode(), Unknown: v.unknownReasons(j),
 	}
-	p.Title = v.text("%s of %s", p.KindWord, j.Topic)
 	if j.Ended() {
 		p.Outcome, p.Every = v.outcome(j, selected), endedRefresh
 	} else if j.Matched > bigJob {
 		p.Every = bigRefresh
 	}
-	p.Unknown = v.unknownReasons(j)
 	return p
 }

@@ -48,10 +48,8 @@ var overviewTexts = texts{
 	// Filters.
 	"not: %s": "除外: %s", "header %s is “%s”": "ヘッダー %s が「%s」", "payload %s is “%s”": "ペイロード %s が「%s」", "%d messages by their ids": "ID で選んだ %d 件",
 	"error contains “%s”": "エラーに「%s」を含む", "stored from %s": "保存が %s 以降", "stored before %s": "保存が %s より前", "status %s": "ステータス %s",
-	"%s is “%s”": "%sが「%s」", "suspicious headers": "疑わしいヘッダーあり", "no suspicious headers": "疑わしいヘッダーなし",
-	"delivered and passed by the consumer": "配信済みでコンシューマーが通過", "delivered and not passed by the consumer": "配信済みでコンシューマーが未通過",
-	"delivered, and nobody can say whether passed": "配信済みで通過を確認できず",
-	"header (with its name)":                       "ヘッダー (名前を指定)", "field of the payload (with its path)": "ペイロードの項目 (パスを指定)",
+	"%s is “%s”":             "%sが「%s」",
+	"header (with its name)": "ヘッダー (名前を指定)", "field of the payload (with its path)": "ペイロードの項目 (パスを指定)",
 	"No filter was added: it needs a value, and a header or a field of the payload needs its name.": "" +
 		"フィルターを追加できませんでした。値が必要です。ヘッダーとペイロードの項目には名前も必要です。",
 

@@ -33,12 +33,10 @@ func (v *visit) plansOf(topic string, selected filters) []planLink {
 // planSelected leads from the marked rows to their plan. No marked row never means all of them.
 func (v *visit) planSelected() (*answer, error) {
 	topic := v.PathValue("topic")
-	back, kind := v.back(topicPath(topic, nil, "", "")), v.PostFormValue("kind")
+	back, kind := v.back("/topics/"+url.PathEscape(topic)), v.PostFormValue("kind")
 	ids := slices.DeleteFunc(slices.Clone(v.PostForm["ids"]), func(id string) bool { return id == "" })
 	if len(ids) == 0 || !slices.Contains(planKinds, kind) {
-		v.flash = &flash{Kind: "refused", Path: pathOf(back), Text: v.text("Nothing was selected. Mark the rows first, or plan for all that match.")}
-		return goTo(back)
+		return v.refusedAs(back, v.text("Nothing was selected. Mark the rows first, or plan for all that match."))
 	}
-	query := url.Values{"kind": {kind}, "topic": {topic}, "ids": {strings.Join(ids, ",")}}
-	return goTo("/plans/new?" + query.Encode())
+	return goTo(planPath(kind, topic, filters{{"ids", strings.Join(ids, ",")}}))
 }

@@ -101,10 +101,6 @@ func (v *visit) topic() (*answer, error) {
 
 // topicPath is the page of a topic.
 func topicPath(topic string, selected filters, sort, span string) string {
-	return pageOf("/topics/"+url.PathEscape(topic), topicQuery(selected, sort, span))
-}
-
-func topicQuery(selected filters, sort, span string) url.Values {
 	query := selected.query()
 	if sort == "created_at" {
 		query.Set("sort", sort)
@@ -112,7 +108,7 @@ func topicQuery(selected filters, sort, span string) url.Values {
 	if span == "month" {
 		query.Set("span", span)
 	}
-	return query
+	return pageOf("/topics/"+url.PathEscape(topic), query)
 }
 
 func (v *visit) causesOf(ctx context.Context, topic string) ([]client.Group, string) {

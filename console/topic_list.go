@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"net/url"
 	"strings"
 
@@ -17,7 +18,7 @@ type topicList struct {
 
 	// Refused is why the API does not take the filters; then there is no list.
 	Refused     string
-	Messages    []messageRow
+	Messages    []client.ListedMessage
 	Count       string
 	Searched    *client.MessageList_Pagination_Searched
 	First, Next string
@@ -28,20 +29,10 @@ type topicList struct {
 // planLink leads to the plan of a change.
 type planLink struct{ Kind, Path, Text string }
 
-// messageRow is a message of the list.
-type messageRow struct {
-	client.ListedMessage
-
-	// Preview is the beginning of the payload.
-	Preview string
-}
-
 func (v *visit) messagesOf(ctx context.Context, topic string, selected filters) (*client.MessageList, error) {
-	size := int64(messagesPerPage)
-	params := client.ListMessagesParams{PageSize: &size, Cursor: v.query("cursor")}
+	params := client.ListMessagesParams{PageSize: new(int64(messagesPerPage)), Cursor: v.query("cursor")}
 	if v.URL.Query().Get("sort") == "created_at" {
-		sort := client.ListMessagesParamsSortCreatedAt
-		params.Sort = &sort
+		params.Sort = new(client.ListMessagesParamsSortCreatedAt)
 	}
 	list, err := v.api.ListMessages(ctx, topic, &params, selected.options()...)
 	if err != nil {
@@ -51,33 +42,20 @@ func (v *visit) messagesOf(ctx context.Context, topic string, selected filters) 
 }
 
 func (v *visit) topicList(topic string, page filteredPage, selected filters, list *client.MessageList) topicList {
-	query := v.URL.Query()
-	sort, span := query.Get("sort"), query.Get("span")
+	query, path := v.URL.Query(), "/topics/"+url.PathEscape(topic)
 	var others filters
-	if span == "month" {
-		others = filters{{"span", span}}
+	if v.span() == "month" {
+		others = filters{{"span", "month"}}
 	}
 	data := topicList{
-		filterForm: v.filterForm("/topics/"+url.PathEscape(topic), page, selected, others, nil),
-		Every:      listRefresh, Plans: v.plansOf(topic, selected), IsFiltered: len(selected) > 0,
+		filterForm: v.filterForm(path, page, selected, others, nil), Every: listRefresh, Plans: v.plansOf(topic, selected), IsFiltered: len(selected) > 0,
 	}
 	if selected.areSlow() {
 		data.Every = slowRefresh
 	}
-	if list == nil {
-		return data
-	}
-	for _, one := range list.Messages {
-		data.Messages = append(data.Messages, messageRow{one, preview(one)})
-	}
-	data.Count, data.Searched = v.matching(list), list.Pagination.Searched
-	if query.Get("cursor") != "" {
-		data.First = page(selected, sort)
-	}
-	if next := list.Pagination.NextCursor; next != nil {
-		asked := topicQuery(selected, sort, span)
-		asked.Set("cursor", *next)
-		data.Next = pageOf(topicPath(topic, nil, "", ""), asked)
+	if list != nil {
+		data.Messages, data.Count, data.Searched = list.Messages, v.matching(list), list.Pagination.Searched
+		data.First, data.Next = cursorPages(path, query, list.Pagination.NextCursor)
 	}
 	return data
 }
@@ -95,10 +73,10 @@ func (v *visit) matching(list *client.MessageList) string {
 	}
 }
 
-// preview is the beginning of the payload in one line; nothing if there is none.
-func preview(message client.ListedMessage) string {
-	if string(message.Payload) == "null" {
+// preview is the beginning of a payload in one line; nothing if there is none.
+func preview(payload json.RawMessage) string {
+	if string(payload) == "null" {
 		return ""
 	}
-	return short(previewSize, strings.Join(strings.Fields(string(message.Payload[:min(len(message.Payload), 4*previewSize)])), " "))
+	return short(previewSize, strings.Join(strings.Fields(string(payload[:min(len(payload), 4*previewSize)])), " "))
 }

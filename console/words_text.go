@@ -187,4 +187,13 @@ var wordings = map[string]wording{
 		"delete":  {"Messages are deleted with their bytes and their history, unless they are RETRYING.", "RETRYING 以外のメッセージを、内容と履歴ごと削除します。"},
 		"restore": {"Archived messages come back as PENDING ones. Nothing is sent.", "アーカイブしたメッセージを PENDING として戻します。送信はしません。"},
 	},
+	"suspicious": {
+		"true":  {"suspicious headers", "疑わしいヘッダーあり"},
+		"false": {"no suspicious headers", "疑わしいヘッダーなし"},
+	},
+	"verified": {
+		"yes":     {"delivered and passed by the consumer", "配信済みでコンシューマーが通過"},
+		"no":      {"delivered and not passed by the consumer", "配信済みでコンシューマーが未通過"},
+		"unknown": {"delivered, and nobody can say whether passed", "配信済みで通過を確認できず"},
+	},
 }
