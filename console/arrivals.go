@@ -1,9 +1,7 @@
 package console
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"dlqmanager/client"
@@ -25,45 +23,43 @@ func (v *visit) arrivals(ctx context.Context, topic string) (*chart, string) {
 	}
 	isMonth := v.span() == "month"
 	if isMonth {
-		from := time.Now().UTC().Truncate(time.Hour).Add((1 - monthHours) * time.Hour)
-		params.From = &from
+		params.From = new(time.Now().UTC().Truncate(time.Hour).Add((1 - monthHours) * time.Hour))
 	}
 	list, err := v.api.ListSeries(ctx, &params)
 	if err != nil {
 		return nil, v.optional(err)
 	}
-	c := arrivalsChart(v, list.Value, isMonth)
-	return &c, ""
+	return arrivalsChart(v, list.Value, isMonth), ""
 }
 
-func arrivalsChart(v *visit, list client.SeriesList, isMonth bool) chart {
-	c := chart{ID: "arrivals", From: list.From, Step: time.Hour, Title: v.text("Arrivals of the last 24 hours, by hour")}
-	if list.Step == client.SeriesListStepMinute {
-		c.Step = time.Minute
-	}
-	all := make([]line, 0, len(list.Series))
-	for _, series := range list.Series {
-		points := series.Buckets
-		if isMonth {
-			points = wider(points, 24)
-		}
-		all = append(all, line{Name: valueOf(series.DlqTopic), Points: points})
-	}
+func arrivalsChart(v *visit, list client.SeriesList, isMonth bool) *chart {
+	title, wide := v.text("Arrivals of the last 24 hours, by hour"), 1
 	if isMonth {
-		c.Title, c.Step = v.text("Arrivals of the last 30 days, by day"), 24*time.Hour
-		c.From = list.To.Add(-time.Duration(stepsOf(all)) * c.Step)
+		title, wide = v.text("Arrivals of the last 30 days, by day"), 24
 	}
-	slices.SortStableFunc(all, func(a, b line) int { return cmp.Compare(b.sum(), a.sum()) })
-	c.Series = stacked(all, chartColours, v.text("other topics"))
+	c := v.chartOf(list, wide)
+	c.Title = title
 	return c
 }
 
-func stepsOf(lines []line) int { return chart{Series: lines}.steps() }
-
-func (l line) sum() int64 {
-	var sum int64
-	for _, value := range l.Points {
-		sum += value
+// chartOf draws arrivals, with wide steps of the list as one. The largest topics come first in the list, and stay apart.
+func (v *visit) chartOf(list client.SeriesList, wide int) *chart {
+	c := &chart{ID: "arrivals", Step: time.Hour * time.Duration(wide)}
+	if list.Step == client.SeriesListStepMinute {
+		c.Step = time.Minute * time.Duration(wide)
 	}
-	return sum
+	all := make([]line, 0, len(list.Series))
+	for _, series := range list.Series {
+		name := valueOf(series.DlqTopic)
+		if series.DlqTopic == nil {
+			name = v.text("other topics")
+		}
+		all = append(all, line{Name: name, Points: wider(series.Buckets, wide)})
+	}
+	if len(all) == 0 {
+		all = []line{{Points: make([]int64, max(0, (list.To.Sub(list.From)+c.Step-1)/c.Step))}}
+	}
+	c.Series = stacked(all, chartColours, v.text("other topics"))
+	c.From = list.To.Add(-c.Step * time.Duration(c.steps()))
+	return c
 }

@@ -1,9 +1,10 @@
 package console
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"strconv"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -45,13 +46,13 @@ type bytesView struct {
 }
 
 // viewBytes shows bytes in the wanted view if it is possible, else in the first that is. decoded is the JSON of a schema, if any.
-func viewBytes(part string, bytes *client.Bytes, decoded json.RawMessage, wanted string, limit int) bytesView {
-	b := bytesView{Part: part, IsNull: bytes == nil}
+func viewBytes(part string, from *client.Bytes, decoded json.RawMessage, wanted string, limit int) bytesView {
+	b := bytesView{Part: part, IsNull: from == nil}
 	if b.IsNull {
 		return b
 	}
-	content := bytes.Base64
-	b.Size = bytes.Size
+	content := from.Base64
+	b.Size = from.Size
 	source := content
 	isJSON := isJSON(content)
 	if !isJSON && len(decoded) > 0 && string(decoded) != "null" {
@@ -66,10 +67,8 @@ func viewBytes(part string, bytes *client.Bytes, decoded json.RawMessage, wanted
 		b.Views = append(b.Views, viewHex, viewText)
 	}
 	b.View = b.Views[0]
-	for _, view := range b.Views {
-		if view == wanted {
-			b.View = view
-		}
+	if slices.Contains(b.Views, wanted) {
+		b.View = wanted
 	}
 	switch b.View {
 	case viewJSON:
@@ -100,15 +99,8 @@ func (b *bytesView) cut(shown int) {
 
 // isPlain tells whether bytes are a text that a form shows and sends back as it is, but for its line ends.
 func isPlain(content []byte) bool {
-	if !utf8.Valid(content) {
-		return false
-	}
-	for _, r := range string(content) {
-		if r < ' ' && r != '\n' && r != '\t' && r != '\r' || r == 0x7f {
-			return false
-		}
-	}
-	return true
+	isControl := func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' && r != '\r' || r == 0x7f }
+	return utf8.Valid(content) && !bytes.ContainsFunc(content, isControl)
 }
 
 // isTurning tells whether a character is invisible and changes how the text around it looks.
@@ -116,8 +108,6 @@ func isTurning(r rune) bool {
 	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200e || r == 0x200f || r == 0x061c ||
 		r >= 0x200b && r <= 0x200d || r == 0xfeff || r == 0x2028 || r == 0x2029
 }
-
-func hexOf(r rune) string { return strconv.FormatInt(int64(r), 16) }
 
 // unixLines makes the line ends that a browser makes of a text in a form, after visit.typed.
 func unixLines(text string) string {

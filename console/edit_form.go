@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -225,13 +226,5 @@ func same(a, b *[]byte) bool {
 }
 
 func sameHeaders(a, b client.Headers) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Key != b[i].Key || !same(a[i].Value, b[i].Value) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(a, b client.Headers_Item) bool { return a.Key == b.Key && same(a.Value, b.Value) })
 }

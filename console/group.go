@@ -32,13 +32,11 @@ type groupData struct {
 	History []decision
 	// StateReason says why a held or fixed cause is open again.
 	StateReason string
-	Jobs        []tried
+	Jobs        []job
 	// OtherJobs are jobs of its topics whose filters do not name the cause.
 	OtherJobs int
 	// HoldCount and HoldRate are conditions of a hold, 0 if there are none.
 	HoldCount, HoldRate int64
-	// TicketLink is the ticket if it is an address that may be followed.
-	TicketLink string
 	// Seen is what the forms of the page were filled from.
 	Seen string
 	// Form are the fields that were sent and refused.
@@ -90,22 +88,12 @@ func (v *visit) groupPage(form url.Values) (*answer, error) {
 	if g.Hold != nil {
 		data.HoldCount, data.HoldRate = valueOf(g.Hold.Count), valueOf(g.Hold.Rate)
 	}
-	data.TicketLink = webAddress(valueOf(g.Ticket))
-	// A part that fails leaves a sentence in its place: the rest may be all that somebody needs at night.
 	var arrivals *client.SeriesList
-	part := func(of string, read func(context.Context)) func(context.Context) error {
-		return func(ctx context.Context) error {
-			if v.wants(of) {
-				read(ctx)
-			}
-			return nil
-		}
-	}
 	err = v.together(
-		part("course", func(ctx context.Context) { arrivals, data.ChartMissing = v.arrivalsOf(ctx, g, data.Range) }),
-		part("course", func(ctx context.Context) { data.History, data.HistoryMissing = v.historyOf(ctx, g) }),
-		part("tried", func(ctx context.Context) { data.Jobs, data.OtherJobs, data.JobsMissing = v.jobsOf(ctx, g) }),
-		part("", func(ctx context.Context) { data.Sample, data.SampleMissing = v.sampleOf(ctx, g) }),
+		v.part(func(ctx context.Context) { arrivals, data.ChartMissing = v.arrivalsOf(ctx, g, data.Range) }, "course"),
+		v.part(func(ctx context.Context) { data.History, data.HistoryMissing = v.historyOf(ctx, g) }, "course"),
+		v.part(func(ctx context.Context) { data.Jobs, data.OtherJobs, data.JobsMissing = v.jobsOf(ctx, g) }, "tried"),
+		v.part(func(ctx context.Context) { data.Sample, data.SampleMissing = v.sampleOf(ctx, g) }),
 	)
 	if err != nil {
 		return nil, err
@@ -115,7 +103,7 @@ func (v *visit) groupPage(form url.Values) (*answer, error) {
 		data.History = slices.Insert(data.History, 0, opened)
 	}
 	if arrivals != nil {
-		data.Chart = v.arrivalsChart(arrivals, marksOf(v, g, data.History))
+		data.Chart = v.courseOf(*arrivals, marksOf(v, g, data.History))
 	}
 	return show("group", short(80, g.Title), data)
 }

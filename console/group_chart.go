@@ -22,17 +22,16 @@ func rangeOf(asked string, g client.Group) string {
 
 // arrivalsOf reads the arrivals of a cause; if it cannot, it says why.
 func (v *visit) arrivalsOf(ctx context.Context, g client.Group, span string) (series *client.SeriesList, missing string) {
-	now := time.Now()
-	step, from := client.SeriesListStep("hour"), now.Add(-24*time.Hour)
+	step, length := client.ListSeriesParamsStepHour, 24*time.Hour
 	switch span {
 	case "hour":
-		step, from = "minute", now.Add(-time.Hour)
+		step, length = client.ListSeriesParamsStepMinute, time.Hour
 	case "hours":
-		step, from = "minute", now.Add(-3*time.Hour)
+		step, length = client.ListSeriesParamsStepMinute, 3*time.Hour
 	case "month":
-		from = now.Add(-31 * 24 * time.Hour)
+		length = 31 * 24 * time.Hour
 	}
-	answer, err := v.api.ListSeries(ctx, &client.ListSeriesParams{Group: &g.ID, Step: (*client.ListSeriesParamsStep)(&step), From: &from})
+	answer, err := v.api.ListSeries(ctx, &client.ListSeriesParams{Group: &g.ID, Step: &step, From: new(time.Now().Add(-length))})
 	if err != nil {
 		return nil, v.explain(err)
 	}
@@ -42,28 +41,15 @@ func (v *visit) arrivalsOf(ctx context.Context, g client.Group, span string) (se
 // columnsAtMost is how many columns are told apart on a phone.
 const columnsAtMost = 128
 
-// arrivalsChart draws the arrivals, the largest topics apart.
-func (v *visit) arrivalsChart(arrivals *client.SeriesList, marks []mark) *chart {
+// courseOf draws the arrivals of a cause with its marks.
+func (v *visit) courseOf(arrivals client.SeriesList, marks []mark) *chart {
 	step := time.Hour
-	if arrivals.Step == "minute" {
+	if arrivals.Step == client.SeriesListStepMinute {
 		step = time.Minute
 	}
 	count := int(arrivals.To.Sub(arrivals.From) / step)
-	wide := max(1, (count+columnsAtMost-1)/columnsAtMost)
-	lines := make([]line, 0, len(arrivals.Series))
-	for _, one := range arrivals.Series {
-		name := valueOf(one.DlqTopic)
-		if one.DlqTopic == nil {
-			name = v.text("Other topics")
-		}
-		lines = append(lines, line{Name: name, Points: wider(one.Buckets, wide)})
-	}
-	if len(lines) == 0 {
-		lines = append(lines, line{Points: make([]int64, (count+wide-1)/wide)})
-	}
-	c := &chart{ID: "arrivals", Title: v.text("Arrivals over time"), Step: step * time.Duration(wide), Marks: marks}
-	c.Series = stacked(lines, 5, v.text("Other topics"))
-	c.From = arrivals.To.Add(-c.Step * time.Duration(c.steps()))
+	c := v.chartOf(arrivals, max(1, (count+columnsAtMost-1)/columnsAtMost))
+	c.Title, c.Marks = v.text("Arrivals over time"), marks
 	return c
 }
 

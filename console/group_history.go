@@ -24,8 +24,8 @@ func (v *visit) historyOf(ctx context.Context, g client.Group) (decisions []deci
 	if !v.may("GET", "/api/v1/audit") {
 		return nil, v.text("You may not read the audit, so who has decided what is not shown.")
 	}
-	done, size := client.OperationOutcome("done"), int64(20)
-	answer, err := v.api.ListOperations(ctx, &client.ListOperationsParams{TargetID: &g.ID, Outcome: &done, PageSize: &size})
+	params := client.ListOperationsParams{TargetID: &g.ID, Outcome: new(client.OperationOutcomeDone), PageSize: new(int64(20))}
+	answer, err := v.api.ListOperations(ctx, &params)
 	if err != nil {
 		return nil, v.explain(err)
 	}
@@ -70,18 +70,6 @@ func (v *visit) decisionOf(operation client.Operation) decision {
 	return d
 }
 
-// tried is a job that names a cause.
-type tried struct {
-	client.JobSummary
-
-	StartedAt time.Time `json:"started_at"`
-	Retried   *int64    `json:"retried"`
-	CameBack  *int64    `json:"came_back"`
-	Filters   struct {
-		Group *string `json:"group"`
-	} `json:"filters"`
-}
-
 // topicsOfJobs bounds the topics of a cause whose jobs are read, and jobsOfTopic the jobs of each.
 const (
 	topicsOfJobs = 5
@@ -90,24 +78,20 @@ const (
 
 // jobsOf reads the newest jobs of the topics of a cause. The API has no filter for it, so other is how many of them do
 // not name the cause: they may have sent messages of it too.
-func (v *visit) jobsOf(ctx context.Context, g client.Group) (jobs []tried, other int, missing string) {
-	size := int64(jobsOfTopic)
+func (v *visit) jobsOf(ctx context.Context, g client.Group) (jobs []job, other int, missing string) {
 	seen := map[string]bool{}
-	for i, topic := range g.Topics {
-		if i == topicsOfJobs {
-			break
-		}
+	for _, topic := range g.Topics[:min(len(g.Topics), topicsOfJobs)] {
 		for _, name := range []string{topic.DlqTopic, topic.OriginalTopic} {
 			if name == "" || seen[name] {
 				continue
 			}
 			seen[name] = true
-			answer, err := v.api.ListJobs(ctx, &client.ListJobsParams{Topic: &name, PageSize: &size})
+			answer, err := v.api.ListJobs(ctx, &client.ListJobsParams{Topic: &name, PageSize: new(int64(jobsOfTopic))})
 			if err != nil {
 				return nil, 0, v.explain(err)
 			}
-			for _, job := range answer.Value.Jobs {
-				one, err := readAs[tried](job)
+			for _, answered := range answer.Value.Jobs {
+				one, err := readAs[job](answered)
 				if err != nil {
 					return nil, 0, v.explain(err)
 				}

@@ -64,7 +64,7 @@ var groupTexts = texts{
 	"The sample was archived or deleted a moment ago.": "サンプルは直前にアーカイブまたは削除されました。",
 
 	// What happened.
-	"Arrivals over time": "到着数の推移", "Other topics": "その他のトピック", "by itself": "自動",
+	"Arrivals over time": "到着数の推移", "by itself": "自動",
 	"Came back after the fix": "修正後に再発", "What was decided": "これまでの判断", "Nobody has decided anything about it yet.": "この原因については、まだ誰も判断していません。",
 	"You may not read the audit, so who has decided what is not shown.": "監査を閲覧する権限がないため、誰が何を判断したかは表示されません。",
 	"Owner: %s": "担当者: %s", "Owner removed": "担当者を削除", "Ticket: %s": "チケット: %s", "Ticket removed": "チケットを削除", "Note: %s": "メモ: %s", "Note removed": "メモを削除",

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -81,11 +82,11 @@ func viewHeader(key string, value *[]byte) headerView {
 // springNumber reads the big-endian numbers that Spring writes; kind is empty for everything else.
 func springNumber(key string, content []byte) (number int64, kind string) {
 	isSpring := strings.HasPrefix(key, "kafka_") || strings.HasPrefix(key, "x-original-") || strings.HasPrefix(key, "retry_topic-")
-	isNumber := false
-	for _, suffix := range []string{"partition", "offset", "timestamp", "attempts", "deliveryAttempt"} {
-		isNumber = isNumber || strings.HasSuffix(key, suffix)
-	}
-	if !isSpring || !isNumber || isDigits(content) {
+	isNumber := slices.ContainsFunc([]string{"partition", "offset", "timestamp", "attempts", "deliveryAttempt"}, func(suffix string) bool {
+		return strings.HasSuffix(key, suffix)
+	})
+	isDigits := strings.Trim(string(content), "0123456789") == ""
+	if !isSpring || !isNumber || isDigits {
 		return 0, ""
 	}
 	switch len(content) {
@@ -96,13 +97,4 @@ func springNumber(key string, content []byte) (number int64, kind string) {
 	default:
 		return 0, ""
 	}
-}
-
-func isDigits(content []byte) bool {
-	for _, c := range content {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return true
 }

@@ -51,14 +51,6 @@ func (j job) CanChangeRate() bool {
 // CanCancel tells whether the job can be cancelled.
 func (j job) CanCancel() bool { return !j.Ended() && j.State != client.JobStateCANCELLING }
 
-// WorkflowURL is the address of the workflow in Temporal's Web UI, empty if it is none of the web.
-func (j job) WorkflowURL() string {
-	if j.Workflow == nil {
-		return ""
-	}
-	return webAddress(valueOf(j.Workflow.URL))
-}
-
 // webAddress returns an address that a link may have: of the web alone.
 func webAddress(text string) string {
 	to, err := url.Parse(text)

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"dlqmanager/client"
@@ -58,7 +59,7 @@ func (v *visit) rateChart(j job, points []client.JobPoint) *chart {
 	c.Title = v.text("Messages sent in each %s", v.language.duration(step))
 	c.Series = []line{{Name: v.text("sent"), Class: 1, Points: stepped(func(p client.JobPoint) int64 { return p.Retried })}}
 	failed := line{Name: v.text("not delivered"), Class: 2, Points: stepped(func(p client.JobPoint) int64 { return p.Failed + p.Dead })}
-	if failed.sum() > 0 {
+	if slices.Max(failed.Points) > 0 {
 		c.Series = append(c.Series, failed)
 	}
 	return c

@@ -4,91 +4,55 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"dlqmanager/client"
 )
 
-// steer changes a running job. It tells what it did, or that the wish was fulfilled before.
+// steer is a change of a running job.
 type steer struct {
-	// isPossible tells whether a job can be steered so, isDone whether it is so already.
-	isPossible, isDone func(job) bool
-	call               func(context.Context, *client.Client, string, *string) (*client.Answer[client.Job], error)
-	// done and soon are said when the change is in effect and when it will be, already when it was before.
-	done, soon, already func(*visit) string
+	// isPossible tells whether a job can be steered so.
+	isPossible func(job) bool
+	// wanted are the states in which it is so already.
+	wanted []client.JobState
+	call   func(*client.Client, context.Context, string, *client.ReasonRequest, ...client.RequestOption) (*client.Answer[client.Job], error)
 }
 
-func (v *visit) pauseJob() (*answer, error) {
-	return v.steer(steer{
-		isPossible: job.CanPause,
-		isDone:     func(j job) bool { return j.State == client.JobStatePAUSED || j.State == client.JobStatePAUSING },
-		call: func(ctx context.Context, c *client.Client, id string, reason *string) (*client.Answer[client.Job], error) {
-			return c.PauseJob(ctx, id, &client.ReasonRequest{Reason: reason})
-		},
-		done:    func(v *visit) string { return v.text("The job is paused. Nothing is sent until somebody resumes it.") },
-		soon:    func(v *visit) string { return v.text("The job pauses: its current pages are finished first.") },
-		already: func(v *visit) string { return v.text("The job is paused already.") },
-	})
-}
+var (
+	pause  = steer{job.CanPause, []client.JobState{client.JobStatePAUSED, client.JobStatePAUSING}, (*client.Client).PauseJob}
+	resume = steer{job.CanResume, []client.JobState{client.JobStateRUNNING}, (*client.Client).ResumeJob}
+	cancel = steer{job.CanCancel, []client.JobState{client.JobStateCANCELLED, client.JobStateCANCELLING}, (*client.Client).CancelJob}
+)
 
-func (v *visit) resumeJob() (*answer, error) {
-	return v.steer(steer{
-		isPossible: job.CanResume,
-		isDone:     func(j job) bool { return j.State == client.JobStateRUNNING },
-		call: func(ctx context.Context, c *client.Client, id string, reason *string) (*client.Answer[client.Job], error) {
-			return c.ResumeJob(ctx, id, &client.ReasonRequest{Reason: reason})
-		},
-		done:    func(v *visit) string { return v.text("The job runs again.") },
-		soon:    func(v *visit) string { return v.text("The job will run again in a moment.") },
-		already: func(v *visit) string { return v.text("The job runs already.") },
-	})
-}
-
-func (v *visit) cancelJob() (*answer, error) {
-	return v.steer(steer{
-		isPossible: job.CanCancel,
-		isDone:     func(j job) bool { return j.State == client.JobStateCANCELLED || j.State == client.JobStateCANCELLING },
-		call: func(ctx context.Context, c *client.Client, id string, reason *string) (*client.Answer[client.Job], error) {
-			return c.CancelJob(ctx, id, &client.ReasonRequest{Reason: reason})
-		},
-		done: func(v *visit) string {
-			return v.text("The job is cancelled. The messages that it had not reached stay as they are.")
-		},
-		soon: func(v *visit) string {
-			return v.text("The job will end in a moment: its current pages are finished first.")
-		},
-		already: func(v *visit) string { return v.text("The job is cancelled already.") },
-	})
-}
-
-// steer changes the job of the address, unless its state has changed since the form was shown.
-func (v *visit) steer(s steer) (*answer, error) {
-	id := v.PathValue("id")
-	back := v.back("/jobs/" + url.PathEscape(id))
-	j, err := v.jobOfAddress(false)
-	switch {
-	case err != nil:
-		return nil, err
-	case s.isDone(j):
-		return v.done(back, s.already(v))
-	case string(j.State) != v.PostFormValue("state") || !s.isPossible(j):
-		return v.conflict(back, j)
-	}
-	answer, err := s.call(v.Context(), v.api, id, v.field("reason"))
-	if isStatus(err, http.StatusConflict) { // it ended between the two calls
-		if now, missing := v.jobOfAddress(false); missing == nil {
-			j = now
+// steered makes a handler of a change by its name in the wordings. It changes the job of the address, unless the job's state has
+// changed since the form was shown, and tells what it did, or that the wish was fulfilled before.
+func steered(name string, s steer) handler {
+	return func(v *visit) (*answer, error) {
+		id := v.PathValue("id")
+		back := v.back("/jobs/" + url.PathEscape(id))
+		j, err := v.jobOfAddress(false)
+		switch {
+		case err != nil:
+			return nil, err
+		case slices.Contains(s.wanted, j.State):
+			return v.done(back, v.word("steered before", name))
+		case string(j.State) != v.PostFormValue("state") || !s.isPossible(j):
+			return v.conflict(back, j)
 		}
-		return v.conflict(back, j)
+		answer, err := s.call(v.api, v.Context(), id, &client.ReasonRequest{Reason: v.field("reason")})
+		if isStatus(err, http.StatusConflict) { // it ended between the two calls
+			if now, missing := v.jobOfAddress(false); missing == nil {
+				j = now
+			}
+			return v.conflict(back, j)
+		}
+		if err == nil && answer.Status == http.StatusAccepted {
+			return v.done(back, v.word("steered soon", name))
+		}
+		return v.changed(back, v.word("steered", name), err)
 	}
-	if err != nil {
-		return v.refused(back, err)
-	}
-	if answer.Status == http.StatusAccepted {
-		return v.done(back, s.soon(v))
-	}
-	return v.done(back, s.done(v))
 }
 
 // changeRate changes the rate limit of the job of the address, unless another person has changed it since.

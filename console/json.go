@@ -1,7 +1,9 @@
 package console
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -108,10 +110,7 @@ func (f *jsonFormatter) add(class string, text []byte) {
 }
 
 func skipSpace(content []byte, i int) int {
-	for i < len(content) && strings.ContainsRune(" \t\r\n", rune(content[i])) {
-		i++
-	}
-	return i
+	return len(content) - len(bytes.TrimLeft(content[i:], " \t\r\n"))
 }
 
 func stringEnd(content []byte, i int) int {
@@ -167,7 +166,7 @@ func visible(text string) string {
 		case r == '\r':
 			out.WriteString(`\r`)
 		case r < ' ' || r >= 0x7f && r < 0xa0 || isTurning(r):
-			out.WriteString(`\u{` + strings.ToUpper(hexOf(r)) + "}")
+			fmt.Fprintf(&out, `\u{%X}`, r)
 		default:
 			out.WriteRune(r) // a byte that is no UTF-8 becomes U+FFFD
 		}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -16,48 +17,47 @@ func seenState(m *client.MessageDetail) string {
 // describeActions says which buttons are off, and why.
 func (v *visit) describeActions(d *messageData) {
 	m := d.MessageDetail
-	broken, busy := "", ""
-	d.CanJoin = m.Status == client.StatusRETRYING && v.may(http.MethodPost, "/api/v1/dlq/messages/:id/retry")
+	broken, busy, hidden := "", "", ""
+	d.CanJoin = m.Status == client.StatusRETRYING && v.mayChange("retry")
 	if m.HeadersError != nil {
 		broken = v.text("Its headers cannot be read, so it cannot be sent.")
 	}
 	if m.Status == client.StatusRETRYING {
 		busy = v.text("A retry is under way.")
 	}
-	send := firstOf(broken, busy, v.whyNotSent(m))
-	retry := v.whyNotAllowed(http.MethodPost, "/api/v1/dlq/messages/:id/retry", "dlq:message:retry")
-	d.CannotRetry, d.CannotEdit = firstOf(retry, send), firstOf(retry, send)
 	if len(valueOf(m.MaskedPaths)) > 0 {
-		d.CannotEdit = firstOf(d.CannotEdit, v.text("Parts of it are hidden from you."))
+		hidden = v.text("Parts of it are hidden from you.")
 	}
-	d.CannotDie = v.whyNotAllowed(http.MethodPost, "/api/v1/dlq/messages/:id/dead", "dlq:message:dead")
+	d.CannotRetry = cmp.Or(v.whyNotAllowed("retry"), broken, busy, v.whyNotSent(m))
+	d.CannotEdit = cmp.Or(d.CannotRetry, hidden)
+	d.CannotDie = v.whyNotAllowed("dead")
 	if m.Status == client.StatusRESOLVED || m.Status == client.StatusDEAD {
-		d.CannotDie = firstOf(d.CannotDie, v.text("It has ended already."))
+		d.CannotDie = cmp.Or(d.CannotDie, v.text("It has ended already."))
 	}
-	d.CannotRevive = v.whyNotAllowed(http.MethodPost, "/api/v1/dlq/messages/:id/revive", "dlq:message:revive")
+	d.CannotRevive = v.whyNotAllowed("revive")
 	if m.Status != client.StatusDEAD {
-		d.CannotRevive = firstOf(d.CannotRevive, v.text("Only a DEAD message can be revived."))
+		d.CannotRevive = cmp.Or(d.CannotRevive, v.text("Only a DEAD message can be revived."))
 	}
-	d.CannotDelete = v.whyNotAllowed(http.MethodDelete, "/api/v1/dlq/messages/:id", "dlq:message:delete")
-	if m.Status == client.StatusRETRYING {
-		d.CannotDelete = firstOf(d.CannotDelete, busy)
+	d.CannotDelete = cmp.Or(v.whyNotAllowed("delete"), busy)
+}
+
+// mayChange tells whether the user may do something with a single message, at least on some topics.
+func (v *visit) mayChange(action string) bool {
+	switch action {
+	case "delete":
+		return v.may(http.MethodDelete, "/api/v1/dlq/messages/:id")
+	case "restore":
+		return v.may(http.MethodPost, "/api/v1/archive/messages/:id/restore")
+	default:
+		return v.may(http.MethodPost, "/api/v1/dlq/messages/:id/"+action)
 	}
 }
 
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
-}
-
-func (v *visit) whyNotAllowed(method, path, permission string) string {
-	if v.may(method, path) {
+func (v *visit) whyNotAllowed(action string) string {
+	if v.mayChange(action) {
 		return ""
 	}
-	return v.text("You may not do this. An administrator of the manager can give you %s.", permission)
+	return v.text("You may not do this. An administrator of the manager can give you %s.", "dlq:message:"+action)
 }
 
 func (v *visit) whyNotSent(m *client.MessageDetail) string {

@@ -128,7 +128,7 @@ func (v *visit) describeRecord(p *messageParts) {
 		p.PointedKey = viewBytes("pointed-key", pointed.Key, nil, "", maxShownKey)
 		p.PointedHeaders, _ = viewHeaders(pointed.Headers)
 	}
-	p.CannotReveal = v.whyNotAllowed(http.MethodPost, "/api/v1/dlq/messages/:id/unmask", "dlq:message:unmask")
+	p.CannotReveal = v.whyNotAllowed("unmask")
 	kind := "retry"
 	if v.isInArchive() {
 		kind = "restore"

@@ -43,14 +43,26 @@ type causeList struct {
 }
 
 const (
-	causesInOverview = 5
-	chartColours     = 5
+	// causesShown is how many causes the overview and the page of a topic have.
+	causesShown  = 5
+	chartColours = 5
 	// meanMinutes is how many whole minutes the rate of arrivals is the mean of.
 	meanMinutes = 5
 	readyWait   = 3 * time.Second
 	jobsCounted = 100
 	monthHours  = 30 * 24
 )
+
+// part reads a part of a page, if the answer has one of its regions. A part that fails leaves a sentence in its place: the rest may be
+// all that somebody needs at night.
+func (v *visit) part(read func(context.Context), regions ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if v.wants(regions...) {
+			read(ctx)
+		}
+		return nil
+	}
+}
 
 // wants tells whether the answer has a region: the whole page has all of them.
 func (v *visit) wants(regions ...string) bool {
@@ -63,32 +75,20 @@ func (v *visit) overview() (*answer, error) {
 	var rate *client.SeriesList
 	var jobs *client.Jobs
 	var ready []trouble
-	var calls []func(context.Context) error
-	if v.wants("now", "topics", "start") {
-		calls = append(calls, func(ctx context.Context) (err error) {
-			data.Topics, err = v.topics(ctx)
+	err := v.together(
+		func(ctx context.Context) (err error) {
+			if v.wants("now", "topics", "start") {
+				data.Topics, err = v.topics(ctx)
+			}
 			return err
-		})
-	}
-	if v.wants("now", "start") {
-		calls = append(calls,
-			func(ctx context.Context) error { ready = v.readiness(ctx); return nil },
-			func(ctx context.Context) error { rate = v.lastMinutes(ctx); return nil },
-			func(ctx context.Context) error { jobs = v.runningJobs(ctx); return nil })
-	}
-	if v.wants("arrivals") {
-		calls = append(calls, func(ctx context.Context) error {
-			data.Arrivals, data.ArrivalsError = v.arrivals(ctx, "")
-			return nil
-		})
-	}
-	if v.wants("causes") {
-		calls = append(calls, func(ctx context.Context) error {
-			data.Causes, data.CausesError = v.causesNow(ctx)
-			return nil
-		})
-	}
-	if err := v.together(calls...); err != nil {
+		},
+		v.part(func(ctx context.Context) { ready = v.readiness(ctx) }, "now", "start"),
+		v.part(func(ctx context.Context) { rate = v.lastMinutes(ctx) }, "now", "start"),
+		v.part(func(ctx context.Context) { jobs = v.runningJobs(ctx) }, "now", "start"),
+		v.part(func(ctx context.Context) { data.Arrivals, data.ArrivalsError = v.arrivals(ctx, "") }, "arrivals"),
+		v.part(func(ctx context.Context) { data.Causes, data.CausesError = v.causesNow(ctx) }, "causes"),
+	)
+	if err != nil {
 		return nil, err
 	}
 	data.Cards = v.cards(data.Topics, rate, jobs)
@@ -109,8 +109,9 @@ func (v *visit) topics(ctx context.Context) ([]client.Topics_Topics, error) {
 
 // lastMinutes reads the arrivals by minute, nil if it cannot.
 func (v *visit) lastMinutes(ctx context.Context) *client.SeriesList {
-	step, from := client.ListSeriesParamsStepMinute, time.Now().Add(-(meanMinutes+1)*time.Minute)
-	list, err := v.api.ListSeries(ctx, &client.ListSeriesParams{Step: &step, From: &from})
+	list, err := v.api.ListSeries(ctx, &client.ListSeriesParams{
+		Step: new(client.ListSeriesParamsStepMinute), From: new(time.Now().Add(-(meanMinutes + 1) * time.Minute)),
+	})
 	if err != nil {
 		return nil
 	}
@@ -118,8 +119,7 @@ func (v *visit) lastMinutes(ctx context.Context) *client.SeriesList {
 }
 
 func (v *visit) runningJobs(ctx context.Context) *client.Jobs {
-	state, size := client.JobStateRUNNING, int64(jobsCounted)
-	jobs, err := v.api.ListJobs(ctx, &client.ListJobsParams{State: &state, PageSize: &size})
+	jobs, err := v.api.ListJobs(ctx, &client.ListJobsParams{State: new(client.JobStateRUNNING), PageSize: new(int64(jobsCounted))})
 	if err != nil {
 		return nil
 	}
@@ -201,8 +201,7 @@ func (v *visit) causesNow(ctx context.Context) ([]causeList, string) {
 		{Title: v.text("New causes"), Path: "/groups?sort=first_seen&state=open"},
 	}
 	for i, sort := range []client.ListGroupsParamsSort{client.ListGroupsParamsSortPending, client.ListGroupsParamsSortFirstSeen} {
-		state, size := client.GroupStateOpen, int64(causesInOverview)
-		list, err := v.api.ListGroups(ctx, &client.ListGroupsParams{State: &state, Sort: &sort, PageSize: &size})
+		list, err := v.api.ListGroups(ctx, &client.ListGroupsParams{State: new(client.GroupStateOpen), Sort: &sort, PageSize: new(int64(causesShown))})
 		if err != nil {
 			return nil, v.optional(err)
 		}

@@ -94,7 +94,7 @@ func formOfPlan(plan client.RetryPlan) *planForm {
 		Kind: string(plan.Kind), Topic: plan.Topic, Selected: filtersFrom(plan.Filters), Reason: valueOf(plan.RequestReason), Target: valueOf(plan.TargetTopic),
 		Ramp: rampNone, Steps: firstSteps, Wait: firstWait, CameBack: firstCameBack, Suspicious: plan.IncludeSuspicious != nil && *plan.IncludeSuspicious,
 	}
-	f.Whole = f.isWhole()
+	f.Whole = f.IsWhole()
 	if f.Kind != "retry" {
 		f.Ramp = rampSteps
 		return f

@@ -12,13 +12,11 @@ import (
 
 // planNewPage is the form of a plan.
 type planNewPage struct {
-	planForm
+	*planForm
 
 	// Selection says in words which messages are meant, List shows them.
 	Selection []string
 	List      string
-	// Hidden are the filters as fields of the form.
-	Hidden filters
 	// Problem says what is wrong, Problems by the fields of the API.
 	Problem  string
 	Problems map[string]string
@@ -27,9 +25,6 @@ type planNewPage struct {
 	// MayStart tells whether the user may start such a job; a plan alone needs less.
 	MayStart bool
 }
-
-// IsWhole tells whether every message of the topic is meant.
-func (p planNewPage) IsWhole() bool { return p.isWhole() }
 
 // newPlan shows the form of a plan, of the selection in its address.
 func (v *visit) newPlan() (*answer, error) {
@@ -48,7 +43,7 @@ func (v *visit) newPlan() (*answer, error) {
 
 func (v *visit) planPage(form planForm) planNewPage {
 	return planNewPage{
-		planForm: form, Selection: v.selection(form.Selected), List: form.Selected.list(form.Kind, form.Topic), Hidden: form.Selected,
+		planForm: &form, Selection: v.selection(form.Selected), List: form.Selected.list(form.Kind, form.Topic),
 		Problems: map[string]string{}, MayStart: v.mayStart(form.Kind),
 	}
 }
@@ -73,7 +68,7 @@ func (v *visit) createPlan() (*answer, error) {
 		page.Problem, page.Refused = problem, true
 		return again(http.StatusBadRequest)
 	}
-	if form.isWhole() && !form.Whole {
+	if form.IsWhole() && !form.Whole {
 		page.Problem = v.text("Mark that you mean every message of the topic.")
 		return again(http.StatusBadRequest)
 	}
@@ -135,12 +130,5 @@ func (v *visit) selection(selected filters) []string {
 // mayStart tells whether the user may start a job of a kind, at least on some topics. The kind's right is also the one for a
 // single message.
 func (v *visit) mayStart(kind string) bool {
-	method, path := http.MethodPost, map[string]string{
-		"retry": "/api/v1/dlq/messages/:id/retry", "revive": "/api/v1/dlq/messages/:id/revive", "dead": "/api/v1/dlq/messages/:id/dead",
-		"delete": "/api/v1/dlq/messages/:id", "restore": "/api/v1/archive/messages/:id/restore",
-	}[kind]
-	if kind == "delete" {
-		method = http.MethodDelete
-	}
-	return v.may(http.MethodPost, "/api/v1/jobs") && v.may(method, path)
+	return v.may(http.MethodPost, "/api/v1/jobs") && v.mayChange(kind)
 }

@@ -40,36 +40,46 @@ const (
 // matches nothing, so that an exclusion would exclude nothing.
 const hiddenValue = "***"
 
-// ownFields are the fields of the form beside the filters.
-var ownFields = []string{"kind", "topic", "reason", "target_topic", "order", "rate_limit", "ramp", "steps", "wait", "max_came_back", "confirm",
-	"include_suspicious", "whole"}
+// firstTexts are the values that fields of the form begin with, if not empty.
+var firstTexts = map[string]string{"ramp": rampSteps, "steps": firstSteps, "wait": firstWait, "max_came_back": firstCameBack}
+
+// texts are the fields of the form with a text, by the names of the API or of the form.
+func (f *planForm) texts() map[string]*string {
+	return map[string]*string{
+		"kind": &f.Kind, "topic": &f.Topic, "reason": &f.Reason, "target_topic": &f.Target, "order": &f.Order, "rate_limit": &f.Rate,
+		"ramp": &f.Ramp, "steps": &f.Steps, "wait": &f.Wait, "max_came_back": &f.CameBack,
+	}
+}
+
+// marks are the fields that are set or not.
+func (f *planForm) marks() map[string]*bool {
+	return map[string]*bool{"confirm": &f.Confirm, "include_suspicious": &f.Suspicious, "whole": &f.Whole}
+}
 
 // planFormOf reads a form or an address. The problem names a filter that a job does not have: to leave it out would select
 // more messages than were meant.
 func (v *visit) planFormOf(values url.Values) (f planForm, problem string) {
-	f = planForm{
-		Kind: values.Get("kind"), Topic: values.Get("topic"), Selected: filtersOf(values),
-		Reason: unixLines(values.Get("reason")), Target: strings.TrimSpace(values.Get("target_topic")),
-		Order: values.Get("order"), Rate: strings.TrimSpace(values.Get("rate_limit")),
-		Ramp: rampSteps, Steps: firstSteps, Wait: firstWait, CameBack: firstCameBack,
-		Confirm: values.Get("confirm") != "", Suspicious: values.Get("include_suspicious") != "", Whole: values.Get("whole") != "",
-	}
-	if values.Get("ramp") == rampNone {
-		f.Ramp = rampNone
-	}
-	for name, to := range map[string]*string{"steps": &f.Steps, "wait": &f.Wait, "max_came_back": &f.CameBack} {
+	f.Selected = filtersOf(values)
+	texts, marks := f.texts(), f.marks()
+	for name, to := range texts {
+		*to = firstTexts[name]
 		if values.Has(name) {
-			*to = strings.TrimSpace(values.Get(name))
+			*to = strings.TrimSpace(unixLines(values.Get(name)))
 		}
+	}
+	for name, to := range marks {
+		*to = values.Get(name) != ""
+	}
+	if f.Ramp != rampNone {
+		f.Ramp = rampSteps
 	}
 	if !slices.Contains(jobKinds, f.Kind) {
 		f.Kind = "retry"
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		isFilter := isFilter(name)
 		switch {
-		case slices.Contains(ownFields, name):
-		case !isFilter || name == "verified":
+		case texts[name] != nil || marks[name] != nil:
+		case !isFilter(name) || name == "verified":
 			return f, v.text("Jobs have no filter “%s”. Choose the messages in another way, so that no others are taken.", name)
 		case slices.Contains(values[name], "") && name != "key":
 			return f, v.text("The filter “%s” has no value. Choose the messages again, so that no others are taken.", name)
@@ -82,31 +92,21 @@ func (v *visit) planFormOf(values url.Values) (f planForm, problem string) {
 	return f, ""
 }
 
-// isWhole tells whether nothing but a status limits the selection.
-func (f *planForm) isWhole() bool {
+// IsWhole tells whether nothing but a status limits the selection.
+func (f *planForm) IsWhole() bool {
 	return !slices.ContainsFunc(f.Selected, func(one filter) bool { return one.Name != "status" })
 }
 
 // values is the form as an address. A field with its first value is left out.
 func (f *planForm) values() url.Values {
 	values := f.Selected.query()
-	set := func(name, value, first string) {
-		if value != first {
-			values.Set(name, value)
+	for name, value := range f.texts() {
+		if *value != firstTexts[name] {
+			values.Set(name, *value)
 		}
 	}
-	set("kind", f.Kind, "")
-	set("topic", f.Topic, "")
-	set("reason", f.Reason, "")
-	set("target_topic", f.Target, "")
-	set("order", f.Order, "")
-	set("rate_limit", f.Rate, "")
-	set("ramp", f.Ramp, rampSteps)
-	set("steps", f.Steps, firstSteps)
-	set("wait", f.Wait, firstWait)
-	set("max_came_back", f.CameBack, firstCameBack)
-	for name, isSet := range map[string]bool{"confirm": f.Confirm, "include_suspicious": f.Suspicious, "whole": f.Whole} {
-		if isSet {
+	for name, isSet := range f.marks() {
+		if *isSet {
 			values.Set(name, "1")
 		}
 	}

@@ -41,10 +41,10 @@ func (c *Console) routes() http.Handler {
 	// Jobs.
 	page("GET /jobs", (*visit).jobs)
 	page("GET /jobs/{id}", (*visit).job)
-	page("POST /jobs/{id}/pause", (*visit).pauseJob)
-	page("POST /jobs/{id}/resume", (*visit).resumeJob)
+	page("POST /jobs/{id}/pause", steered("pause", pause))
+	page("POST /jobs/{id}/resume", steered("resume", resume))
 	page("POST /jobs/{id}/rate", (*visit).changeRate)
-	page("POST /jobs/{id}/cancel", (*visit).cancelJob)
+	page("POST /jobs/{id}/cancel", steered("cancel", cancel))
 
 	// Archive and audit.
 	page("GET /archive", (*visit).archive)

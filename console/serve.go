@@ -207,7 +207,7 @@ func (c *Console) fail(v *visit, err error) {
 		v.writer.WriteHeader(status)
 		return
 	}
-	c.reply(v, &answer{template: "problem", title: v.problemTitle(status), status: status, data: problemOf(v, status, err)})
+	c.reply(v, v.problem(status, err))
 }
 
 const againCookie = "dlq-again"
@@ -220,21 +220,10 @@ func (c *Console) again(v *visit) {
 	v.writer.WriteHeader(http.StatusTemporaryRedirect)
 }
 
-func (v *visit) unknown() (*answer, error) {
-	return &answer{template: "problem", title: v.problemTitle(http.StatusNotFound), status: http.StatusNotFound, data: problemData{
-		Status: http.StatusNotFound, Reason: v.text("There is no page at this address."), RequestID: v.Header.Get("X-Request-Id"), IsUnknown: true,
-	}}, nil
-}
-
 func (c *Console) refuseForeign(w http.ResponseWriter, r *http.Request) {
 	v, err := c.visit(w, r)
 	if err == nil {
 		err = &client.APIError{Status: http.StatusForbidden, Message: v.text("The form was sent from a page of another web site. Nothing was changed.")}
 	}
 	c.fail(v, err)
-}
-
-// acceptsGzip tells whether a browser reads compressed answers.
-func acceptsGzip(r *http.Request) bool {
-	return strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
 }

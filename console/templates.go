@@ -62,6 +62,7 @@ func functions(l locale, base string) template.FuncMap {
 		"num":     l.number,
 		"time":    timeOf,
 		"utc":     utc,
+		"web":     webAddress,
 		"val":     valueOf[string],
 		"dict":    dict,
 		"list":    func(items ...string) []string { return items },
@@ -70,7 +71,7 @@ func functions(l locale, base string) template.FuncMap {
 		"ending":  ending,
 		// visible shows what strangers have written, with control characters and turned text as signs.
 		"visible":  visible,
-		"bytes":    func(n int64) string { return l.bytes(n) },
+		"bytes":    l.bytes,
 		"word":     func(about string, of any) string { return l.word(about, of) },
 		"verified": l.verified,
 	}
@@ -130,20 +131,14 @@ func valueOf[T any](value *T) (zero T) {
 
 // timeOf returns a time that may be null, in UTC; nil for null.
 func timeOf(value any) *time.Time {
-	var at time.Time
-	switch value := value.(type) {
-	case time.Time:
-		at = value
-	case *time.Time:
-		if value != nil {
-			at = *value
-		}
+	if optional, ok := value.(*time.Time); ok {
+		value = valueOf(optional)
 	}
+	at, _ := value.(time.Time)
 	if at.IsZero() {
 		return nil
 	}
-	at = at.UTC()
-	return &at
+	return new(at.UTC())
 }
 
 // short cuts a text for a list after some characters.

@@ -36,7 +36,6 @@ type statusChip struct {
 
 const (
 	messagesPerPage = 50
-	causesOfTopic   = 5
 	// slowRefresh is how often a list is read again whose messages the API has to read one by one, in seconds.
 	slowRefresh = 60
 	listRefresh = 10
@@ -58,38 +57,26 @@ func (v *visit) topic() (*answer, error) {
 	}
 	var messages *client.MessageList
 	var refused string
-	var calls []func(context.Context) error
-	if v.wants("counts") {
-		calls = append(calls, func(ctx context.Context) error {
+	err := v.together(
+		func(ctx context.Context) error {
+			if !v.wants("counts") {
+				return nil
+			}
 			topics, err := v.topics(ctx)
-			for _, one := range topics {
-				if one.DlqTopic == topic || one.OriginalTopic == topic {
-					data.Found = append(data.Found, one)
-				}
+			data.Found = slices.DeleteFunc(topics, func(one client.Topics_Topics) bool { return one.DlqTopic != topic && one.OriginalTopic != topic })
+			return err
+		},
+		func(ctx context.Context) (err error) {
+			if v.wants("messages") {
+				messages, err = v.messagesOf(ctx, topic, slices.Concat(selected, unknownIn(query, "sort", "cursor", "span")))
+				refused, err = v.refusedFilters(err)
 			}
 			return err
-		})
-	}
-	if v.wants("arrivals") {
-		calls = append(calls, func(ctx context.Context) error {
-			data.Arrivals, data.ArrivalsError = v.arrivals(ctx, topic)
-			return nil
-		})
-	}
-	if v.wants("causes") {
-		calls = append(calls, func(ctx context.Context) error {
-			data.Groups, data.CausesError = v.causesOf(ctx, topic)
-			return nil
-		})
-	}
-	if v.wants("messages") {
-		calls = append(calls, func(ctx context.Context) (err error) {
-			messages, err = v.messagesOf(ctx, topic, slices.Concat(selected, unknownIn(query, "sort", "cursor", "span")))
-			refused, err = v.refusedFilters(err)
-			return err
-		})
-	}
-	if err := v.together(calls...); err != nil {
+		},
+		v.part(func(ctx context.Context) { data.Arrivals, data.ArrivalsError = v.arrivals(ctx, topic) }, "arrivals"),
+		v.part(func(ctx context.Context) { data.Groups, data.CausesError = v.causesOf(ctx, topic) }, "causes"),
+	)
+	if err != nil {
 		return nil, err
 	}
 	data.Unwell = v.troubles(data.Found)
@@ -112,8 +99,8 @@ func topicPath(topic string, selected filters, sort, span string) string {
 }
 
 func (v *visit) causesOf(ctx context.Context, topic string) ([]client.Group, string) {
-	sort, size := client.ListGroupsParamsSortPending, int64(causesOfTopic)
-	list, err := v.api.ListGroups(ctx, &client.ListGroupsParams{Topic: &topic, Sort: &sort, PageSize: &size})
+	params := client.ListGroupsParams{Topic: &topic, Sort: new(client.ListGroupsParamsSortPending), PageSize: new(int64(causesShown))}
+	list, err := v.api.ListGroups(ctx, &params)
 	if err != nil {
 		return nil, v.optional(err)
 	}

@@ -196,4 +196,19 @@ var wordings = map[string]wording{
 		"no":      {"delivered and not passed by the consumer", "配信済みでコンシューマーが未通過"},
 		"unknown": {"delivered, and nobody can say whether passed", "配信済みで通過を確認できず"},
 	},
+	"steered": {
+		"pause":  {"The job is paused. Nothing is sent until somebody resumes it.", "一時停止しました。再開するまで送信しません。"},
+		"resume": {"The job runs again.", "再開しました。"},
+		"cancel": {"The job is cancelled. The messages that it had not reached stay as they are.", "中止しました。未処理のメッセージはそのままです。"},
+	},
+	"steered soon": {
+		"pause":  {"The job pauses: its current pages are finished first.", "一時停止します。処理中のページを先に終えます。"},
+		"resume": {"The job will run again in a moment.", "まもなく再開します。"},
+		"cancel": {"The job will end in a moment: its current pages are finished first.", "まもなく終了します。処理中のページを先に終えます。"},
+	},
+	"steered before": {
+		"pause":  {"The job is paused already.", "すでに一時停止しています。"},
+		"resume": {"The job runs already.", "すでに実行中です。"},
+		"cancel": {"The job is cancelled already.", "すでに中止しています。"},
+	},
 }
