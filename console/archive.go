@@ -12,7 +12,7 @@ import (
 type archiveData struct {
 	Topic string
 	// Topics are suggestions. The archive may know more of them.
-	Topics []string
+	Topics []client.Topics_Topics
 	// Others are the parameters that the form which names the topic keeps.
 	Others filters
 	filterForm
@@ -50,11 +50,8 @@ func (v *visit) archive() (*answer, error) {
 	}
 	d := archiveData{Topic: topic, Others: selected, filterForm: v.filterForm("/archive", page, selected, filters{{"topic", topic}}, archivedStatuses)}
 	err := v.together(func(ctx context.Context) error {
-		topics, err := v.api.ListTopics(ctx, nil)
-		if err == nil {
-			for _, topic := range topics.Value.Topics {
-				d.Topics = append(d.Topics, topic.DlqTopic)
-			}
+		if topics, err := v.api.ListTopics(ctx, nil); err == nil {
+			d.Topics = topics.Value.Topics
 		}
 		return nil // suggestions only
 	}, func(ctx context.Context) error {

@@ -1,10 +1,8 @@
 package console
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
@@ -58,18 +56,11 @@ func (d groupData) IsOpen(form string) bool { return d.Form.Get("do") == form }
 func (d groupData) PlanTopics() []string {
 	var names []string
 	for _, topic := range d.Topics {
-		if name := topicOf(topic); topic.Counts.PENDING > 0 && !slices.Contains(names, name) {
+		if name := cmp.Or(topic.DlqTopic, topic.OriginalTopic); topic.Counts.PENDING > 0 && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	return names
-}
-
-func topicOf(topic client.Group_Topics) string {
-	if topic.DlqTopic == "" {
-		return topic.OriginalTopic
-	}
-	return topic.DlqTopic
 }
 
 func (v *visit) group() (*answer, error) { return v.groupPage(nil) }
@@ -135,12 +126,7 @@ func pulseOf(last *time.Time, now time.Time) pulse {
 // seenOf names what was decided about a cause, so that a form notices when another person was quicker. The conditions of a hold
 // are not in it: their rest changes with each arrival, and whoever changes them changes the time of the state.
 func seenOf(g client.Group) string {
-	content, err := json.Marshal([]any{g.State, g.StateAt, g.Owner, g.Ticket, g.Note})
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(content)
-	return base64.RawURLEncoding.EncodeToString(sum[:12])
+	return fingerprintOf([]any{g.State, g.StateAt, g.Owner, g.Ticket, g.Note})
 }
 
 // reasonOfState says in the user's language why a cause is open again.

@@ -2,7 +2,6 @@ package console
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -43,15 +42,13 @@ func (v *visit) groupChange(before client.Group) (change *client.GroupChange, te
 		if change.Until, err = v.holdConditions(time.Now()); err != nil {
 			return nil, "", err
 		}
-		state := client.GroupChangeState("held")
-		change.State = &state
+		change.State = new(client.GroupChangeState("held"))
 		if owner := v.field("owner"); owner != nil && *owner != valueOf(before.Owner) {
 			change.Owner = owner
 		}
 		return change, v.text("The cause is held: its alerts are quiet. It opens by itself when a condition is met."), nil
 	case "open":
-		state := client.GroupChangeState("open")
-		change.State = &state
+		change.State = new(client.GroupChangeState("open"))
 		return change, v.text("The cause is open again: alerts tell of it."), nil
 	case "notes":
 		change.Owner, change.Ticket, change.Note = v.replaced("owner", before.Owner), v.replaced("ticket", before.Ticket), v.replaced("note", before.Note)
@@ -116,23 +113,22 @@ func (v *visit) fixGroup(id, path string) (*answer, error) {
 	if err != nil {
 		return v.groupRefused(err)
 	}
-	var text strings.Builder
-	text.WriteString(v.text("Marked as fixed. A record that is written from now on and fails in the same way opens the cause again."))
-	for i, mark := range answer.Value.Marks {
-		if i == marksShown {
-			fmt.Fprintf(&text, " %s", v.text("And more topics: %d.", len(answer.Value.Marks)-i))
-			break
+	marks, unmarked := answer.Value.Marks, answer.Value.Unmarked
+	says := []string{v.text("Marked as fixed. A record that is written from now on and fails in the same way opens the cause again.")}
+	more := func(count int) {
+		if count > marksShown {
+			says = append(says, v.text("And more topics: %d.", count-marksShown))
 		}
-		fmt.Fprintf(&text, " %s", v.text("The ends of %d partitions of %s are noted.", mark.Partitions, mark.Topic))
 	}
-	for i, topic := range answer.Value.Unmarked {
-		if i == marksShown {
-			fmt.Fprintf(&text, " %s", v.text("And more topics: %d.", len(answer.Value.Unmarked)-i))
-			break
-		}
-		fmt.Fprintf(&text, " %s", v.text("No end of %s could be noted (%s), so the time of writing decides there.", topic.Topic, short(200, topic.Reason)))
+	for _, mark := range marks[:min(len(marks), marksShown)] {
+		says = append(says, v.text("The ends of %d partitions of %s are noted.", mark.Partitions, mark.Topic))
 	}
-	return v.done(path, text.String())
+	more(len(marks))
+	for _, topic := range unmarked[:min(len(unmarked), marksShown)] {
+		says = append(says, v.text("No end of %s could be noted (%s), so the time of writing decides there.", topic.Topic, short(200, topic.Reason)))
+	}
+	more(len(unmarked))
+	return v.done(path, strings.Join(says, " "))
 }
 
 // groupRefused shows the page with the form as it was sent and the reason.

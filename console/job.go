@@ -88,8 +88,7 @@ type jobPage struct {
 	Ramp                    []rampStep
 	RampWords               []string
 	Outcome                 []sentence
-	Unknown                 []sentence
-	List, Audit             string
+	List                    string
 	// Every is how often the page reads the job again, in seconds.
 	Every int
 }
@@ -149,7 +148,6 @@ func (v *visit) jobPageOf(j job) *jobPage {
 	p := &jobPage{
 		jobView: v.jobView(j), Title: v.text("%s of %s", v.word("kind", kind), j.Topic), Selection: v.selection(selected), List: selected.list(kind, j.Topic),
 		RateText: v.rateText(j), Counts: v.jobCounts(j, selected), Ramp: v.rampSteps(j), RampWords: v.rampWords(j.Ramp), Every: runningRefresh,
-		Audit: "/audit?" + url.Values{"target_id": {j.ID}}.Encode(), Unknown: v.unknownReasons(j),
 	}
 	if j.Ended() {
 		p.Outcome, p.Every = v.outcome(j, selected), endedRefresh

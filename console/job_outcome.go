@@ -1,11 +1,6 @@
 package console
 
-import (
-	"maps"
-	"slices"
-
-	"dlqmanager/client"
-)
+import "dlqmanager/client"
 
 // restPath is the plan of what such a job would take now.
 func restPath(j job) string {
@@ -65,19 +60,6 @@ func (v *visit) outcome(j job, selected filters) []sentence {
 	}
 	if j.Matched == 0 {
 		add("warning", v.text("No message matched, so nothing was sent."), "", "")
-	}
-	return all
-}
-
-// unknownReasons say why nobody knows whether consumers are past messages.
-func (v *visit) unknownReasons(j job) []sentence {
-	if j.Verified == nil {
-		return nil
-	}
-	reasons := j.Verified.UnknownReasons
-	all := make([]sentence, 0, len(reasons))
-	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-		all = append(all, sentence{Kind: v.language.number(reasons[reason]), Text: v.word("reason", reason)})
 	}
 	return all
 }

@@ -210,9 +210,9 @@ func invalid(text string) error {
 	return &client.APIError{Status: http.StatusBadRequest, Message: text}
 }
 
-// fingerprintOf is the same for the same changes: so one sends what was reviewed.
-func fingerprintOf(request *client.RetryRequest) string {
-	content, err := json.Marshal(request)
+// fingerprintOf is the same for the same content: so one sends what was reviewed, and acts on what was seen.
+func fingerprintOf(shown any) string {
+	content, err := json.Marshal(shown)
 	if err != nil {
 		return "" // never equal to what a form has
 	}

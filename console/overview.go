@@ -210,17 +210,20 @@ func (v *visit) causesNow(ctx context.Context) ([]causeList, string) {
 	return lists, ""
 }
 
-// server is the address of this server as the browser knows it, for commands to copy.
-func (v *visit) server() string {
-	if origin := v.console.options.Origin; origin != "" {
-		return origin
-	}
-	scheme := "http"
+// origin is the address of this server as the browser knows it, if it has sent this host.
+func (v *visit) origin(host string) string {
+	scheme := "http://"
 	if v.console.options.Secure {
-		scheme = "https"
+		scheme = "https://"
 	}
-	if strings.ContainsFunc(v.Host, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789.-:[]", r) }) {
-		return scheme + "://localhost"
+	return cmp.Or(v.console.options.Origin, scheme+host)
+}
+
+// server is the address of this server for commands to copy.
+func (v *visit) server() string {
+	host := v.Host
+	if strings.ContainsFunc(host, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789.-:[]", r) }) {
+		host = "localhost"
 	}
-	return scheme + "://" + v.Host
+	return v.origin(host)
 }

@@ -151,8 +151,7 @@ func (v *visit) startPlan() (*answer, error) {
 	if err := start.FromPlanStart(client.PlanStart{Plan: page.ID, Reason: v.field("reason")}); err != nil {
 		return nil, err
 	}
-	prefer := "respond-async"
-	if _, err = v.api.CreateJob(v.Context(), &client.CreateJobParams{Prefer: &prefer}, start); err == nil {
+	if _, err = v.api.CreateJob(v.Context(), &client.CreateJobParams{Prefer: new("respond-async")}, start); err == nil {
 		if page.JobID != nil { // the request has only made sure that its workflow was started
 			return v.done(path, v.text("The job of this plan was started before. Nothing was started twice."))
 		}

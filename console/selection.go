@@ -25,7 +25,7 @@ func (v *visit) plansOf(topic string, selected filters) []planLink {
 	}
 	plans := make([]planLink, 0, len(planKinds))
 	for _, kind := range planKinds {
-		plans = append(plans, planLink{Kind: kind, Path: planPath(kind, topic, selected), Text: v.word(about, kind)})
+		plans = append(plans, planLink{Path: planPath(kind, topic, selected), Text: v.word(about, kind)})
 	}
 	return plans
 }

@@ -22,16 +22,14 @@ type signInData struct {
 	Link bool
 }
 
+// signInPage shows how people can sign in. Only tokens are posted.
 func (v *visit) signInPage(status int, next, problem string) (*answer, error) {
-	return &answer{template: "sign_in", title: v.text("Sign in"), status: status, data: v.console.signInData(next, problem)}, nil
-}
-
-func (c *Console) signInData(next, problem string) signInData {
-	data := signInData{Next: next, Problem: problem, Token: c.options.SignIn == SignInToken, Link: c.options.SignIn == SignInLink}
-	if c.provider != nil {
-		data.Provider = c.provider.host()
+	way := v.console.options.SignIn
+	d := signInData{Next: next, Problem: problem, Invalid: v.Method == http.MethodPost, Token: way == SignInToken, Link: way == SignInLink}
+	if p := v.console.provider; p != nil {
+		d.Provider = p.host()
 	}
-	return data
+	return &answer{template: "sign_in", title: v.text("Sign in"), status: status, data: d}, nil
 }
 
 func (v *visit) signInForm() (*answer, error) {
@@ -56,9 +54,7 @@ func (v *visit) signIn() (*answer, error) {
 	}
 	token := strings.TrimSpace(v.PostFormValue("token"))
 	again := func(problem string) (*answer, error) {
-		data := v.console.signInData(next, problem)
-		data.Invalid = true
-		return &answer{template: "sign_in", title: v.text("Sign in"), status: http.StatusUnauthorized, data: data}, nil
+		return v.signInPage(http.StatusUnauthorized, next, problem)
 	}
 	if token == "" {
 		return again(v.text("Enter a token."))

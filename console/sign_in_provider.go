@@ -25,17 +25,7 @@ const (
 )
 
 // callbackURL is the address that the provider knows.
-func (v *visit) callbackURL() string {
-	o := v.console.options
-	if o.Origin != "" {
-		return o.Origin + o.Base + callbackPath
-	}
-	scheme := "http://"
-	if o.Secure {
-		scheme = "https://"
-	}
-	return scheme + v.Host + o.Base + callbackPath
-}
+func (v *visit) callbackURL() string { return v.origin(v.Host) + v.console.options.Base + callbackPath }
 
 // goToProvider begins a sign-in.
 func (v *visit) goToProvider() (*answer, error) {

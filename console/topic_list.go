@@ -27,7 +27,7 @@ type topicList struct {
 }
 
 // planLink leads to the plan of a change.
-type planLink struct{ Kind, Path, Text string }
+type planLink struct{ Path, Text string }
 
 func (v *visit) messagesOf(ctx context.Context, topic string, selected filters) (*client.MessageList, error) {
 	params := client.ListMessagesParams{PageSize: new(int64(messagesPerPage)), Cursor: v.query("cursor")}
