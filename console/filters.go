@@ -31,10 +31,10 @@ func isFilter(name string) bool {
 			return true
 		}
 	}
-	if negated {
-		return slices.Contains(plainFilters, base) && base != "ids"
+	if slices.Contains(plainFilters, base) {
+		return base != "ids" || !negated
 	}
-	return slices.Contains(plainFilters, base) || slices.Contains([]string{"status", "created_from", "created_to", "suspicious", "verified"}, base)
+	return !negated && slices.Contains([]string{"status", "created_from", "created_to", "suspicious", "verified"}, base)
 }
 
 // filtersOf reads the filters of an address. An empty value is a filter for the key only.

@@ -1,6 +1,30 @@
 package console
 
-import "dlqmanager/client"
+import (
+	"slices"
+
+	"dlqmanager/client"
+)
+
+// failure is why a message is not through.
+type failure struct {
+	*client.MessageDetail
+
+	// Last is the newest retry that failed; nil if none did.
+	Last  *client.MessageDetail_Attempts
+	Stack stack
+}
+
+func failureOf(m *client.MessageDetail) failure {
+	f := failure{MessageDetail: m, Stack: stackOf(m)}
+	for i, attempt := range slices.Backward(m.Attempts) {
+		if attempt.Error != nil {
+			f.Last = &m.Attempts[i]
+			break
+		}
+	}
+	return f
+}
 
 // verified says whether the consumer got past a message; nothing for one that was not delivered.
 func (l locale) verified(verified *client.Verified, reason *client.VerifiedReason) string {

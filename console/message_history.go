@@ -76,7 +76,8 @@ func (v *visit) describeChain(p *messageParts) {
 	p.IsTruncated = p.chain.Truncated
 	for _, hop := range p.chain.Hops {
 		h := hopData{
-			Hop: hop, Page: messagePath(hop.ID), IsThis: hop.ID == p.ID, IsRestored: isRestored(hop.ID, hop.PreviousID, hop.EditedFrom, hop.Source),
+			Hop: hop, Page: messagePath(hop.ID), IsThis: hop.ID == p.ID,
+			IsRestored: isRestored(hop.ID, hop.PreviousID, hop.EditedFrom, hop.Source),
 		}
 		if hop.Archived {
 			h.Page = archivedPath(hop.ID)

@@ -98,8 +98,11 @@ func (v *visit) readParts() (messageParts, error) {
 func (v *visit) describeParts(p *messageParts) {
 	m := p.MessageDetail
 	p.Tried, p.Fault = valueOf(m.Origin.Attempts), failureOf(m)
-	if n := len(m.Attempts); m.Status == client.StatusRESOLVED || n > 0 && m.Attempts[n-1].Result == client.MessageDetailAttemptsResultDelivered {
-		p.Fault.Last = nil
+	isDelivered := func(a client.MessageDetail_Attempts) bool {
+		return a.Result == client.MessageDetailAttemptsResultDelivered
+	}
+	if n := len(m.Attempts); m.Status == client.StatusRESOLVED || n > 0 && isDelivered(m.Attempts[n-1]) {
+		p.Fault.Last = nil // the consumer failed after it
 	}
 	p.IsRestored = isRestored(m.ID, m.PreviousID, m.EditedFrom, m.Source)
 	v.describeChain(p)

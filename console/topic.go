@@ -63,7 +63,9 @@ func (v *visit) topic() (*answer, error) {
 				return nil
 			}
 			topics, err := v.topics(ctx)
-			data.Found = slices.DeleteFunc(topics, func(one client.Topics_Topics) bool { return one.DlqTopic != topic && one.OriginalTopic != topic })
+			data.Found = slices.DeleteFunc(topics, func(one client.Topics_Topics) bool {
+				return one.DlqTopic != topic && one.OriginalTopic != topic
+			})
 			return err
 		},
 		func(ctx context.Context) (err error) {

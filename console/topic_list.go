@@ -48,7 +48,8 @@ func (v *visit) topicList(topic string, page filteredPage, selected filters, lis
 		others = filters{{"span", "month"}}
 	}
 	data := topicList{
-		filterForm: v.filterForm(path, page, selected, others, nil), Every: listRefresh, Plans: v.plansOf(topic, selected), IsFiltered: len(selected) > 0,
+		filterForm: v.filterForm(path, page, selected, others, nil),
+		Every:      listRefresh, Plans: v.plansOf(topic, selected), IsFiltered: len(selected) > 0,
 	}
 	if selected.areSlow() {
 		data.Every = slowRefresh
