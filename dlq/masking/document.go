@@ -3,6 +3,7 @@ package masking
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -27,7 +28,8 @@ type Document struct {
 
 type hiddenValue struct {
 	span
-	as Form
+	as        Form
+	isRemoved bool // a member, which the span has with its name
 }
 
 // Read finds the values that targets hide, and adds their texts to quotes. It reports false for a document that is no
@@ -41,7 +43,7 @@ func Read(text []byte, targets []Target, quotes *Quotes) (Document, bool) {
 		return d, false
 	}
 	begin := skipSpace(text, 0)
-	if text[begin] != '{' && text[begin] != '[' || depthOf(text) > maxDepth {
+	if _, depth := extent(text, begin); depth == 0 || depth > maxDepth {
 		return d, false
 	}
 	r := reader{Document: &d, targets: targets, quotes: quotes}
@@ -49,7 +51,7 @@ func Read(text []byte, targets []Target, quotes *Quotes) (Document, bool) {
 	for i := range targets {
 		states[i] = targets[i].start()
 	}
-	r.value(begin, states, 0)
+	r.value(begin, begin, states, 0)
 	return d, true
 }
 
@@ -60,8 +62,8 @@ type reader struct {
 	buffers [][]uint64 // of states, by depth
 }
 
-// value reads the value at i and returns its end.
-func (r *reader) value(i int, states []uint64, depth int) int {
+// value reads the value at i, whose member begins at begin, and returns its end.
+func (r *reader) value(begin, i int, states []uint64, depth int) int {
 	var as Form
 	isPossible := false
 	for t, state := range states {
@@ -71,24 +73,31 @@ func (r *reader) value(i int, states []uint64, depth int) int {
 			as = Stronger(as, r.targets[t].As)
 		}
 	}
+	isObject := r.text[i] == '{'
 	switch {
 	case as != "":
-		end := skipValue(r.text, i)
-		r.hidden = append(r.hidden, hiddenValue{span{i, end}, as})
-		r.addLeaves(i, end)
+		end, _ := extent(r.text, i)
+		r.addLeaves(r.text[i:end])
+		h := hiddenValue{span{i, end}, as, as == Remove && begin < i}
+		if h.isRemoved {
+			h.begin = begin
+		}
+		r.hidden = append(r.hidden, h)
 		return end
-	case !isPossible || r.text[i] != '{' && r.text[i] != '[':
-		return skipValue(r.text, i)
+	case !isPossible || !isObject && r.text[i] != '[':
+		end, _ := extent(r.text, i)
+		return end
 	}
 	for len(r.buffers) <= depth {
 		r.buffers = append(r.buffers, make([]uint64, len(r.targets)))
 	}
-	index := -1
-	return eachMember(r.text, i, func(raw []byte, value int) int {
-		index++
-		name := strconv.Itoa(index)
-		if raw != nil {
-			name = textOf(raw)
+	i = skipSpace(r.text, i+1)
+	for index := 0; r.text[i] != '}' && r.text[i] != ']'; index++ {
+		begin, name := i, strconv.Itoa(index)
+		if isObject {
+			end := tokenEnd(r.text, i)
+			name = textOf(r.text[i:end])
+			i = skipSpace(r.text, skipSpace(r.text, end)+1) // behind the colon
 		}
 		below := r.buffers[depth]
 		for t, state := range states {
@@ -97,31 +106,30 @@ func (r *reader) value(i int, states []uint64, depth int) int {
 				below[t] = r.targets[t].step(state, func(own string) bool { return own == name })
 			}
 		}
-		return r.value(value, below, depth+1)
-	})
+		if i = skipSpace(r.text, r.value(begin, i, below, depth+1)); r.text[i] == ',' {
+			i = skipSpace(r.text, i+1)
+		}
+	}
+	return i + 1
 }
 
 // addLeaves adds the texts and numbers of a hidden value to the quotes.
-func (r *reader) addLeaves(begin, end int) {
-	for i := begin; i < end; {
-		switch c := r.text[i]; {
-		case c == '"':
-			last := skipValue(r.text, i)
-			text := textOf(r.text[i:last])
-			if next := skipSpace(r.text[:end], last); next >= end || r.text[next] != ':' {
-				r.quotes.Add(text)
-				r.quotes.add(string(r.text[i+1 : last-1])) // as it is written, with its escapes
-				r.quotes.addNested(text, maxNested)
-			} else if !isIdentifier(text) {
-				r.quotes.Add(text)
-			}
-			i = last
-		case c == '-' || '0' <= c && c <= '9':
-			last := skipValue(r.text, i)
-			r.quotes.Add(string(r.text[i:last]))
-			i = last
-		default:
-			i++
+func (r *reader) addLeaves(value []byte) {
+	for begin, end := range tokens(value, 0) {
+		raw := value[begin:end]
+		if c := raw[0]; c == '-' || '0' <= c && c <= '9' {
+			r.quotes.Add(string(raw))
+		}
+		if raw[0] != '"' {
+			continue
+		}
+		text := textOf(raw)
+		if next := skipSpace(value, end); next == len(value) || value[next] != ':' {
+			r.quotes.Add(text)
+			r.quotes.add(string(raw[1 : len(raw)-1])) // as it is written, with its escapes
+			r.quotes.addNested(text, maxNested)
+		} else if !isIdentifier(text) {
+			r.quotes.Add(text)
 		}
 	}
 }
@@ -132,9 +140,17 @@ func (d *Document) Masked(secret []byte, quotes *Quotes) (text []byte, isQuoted 
 	if len(d.hidden) == 0 && quotes.IsEmpty() {
 		return d.text, false
 	}
-	w := writer{document: d, secret: secret, quotes: quotes}
-	if w.value(skipSpace(d.text, 0)); w.isRemoved {
-		return []byte("null"), false
+	w := writer{quotes: quotes}
+	hidden, done := d.hidden, 0
+	for begin, end := range tokens(d.text, 0) {
+		switch {
+		case begin < done: // within a hidden value
+		case len(hidden) == 0 || begin < hidden[0].begin:
+			w.token(d.text[begin:end])
+		default:
+			w.hidden(&hidden[0], d.text, secret)
+			done, hidden = hidden[0].end, hidden[1:]
+		}
 	}
 	if len(d.hidden) == 0 && !w.isQuoted {
 		return d.text, false
@@ -143,94 +159,63 @@ func (d *Document) Masked(secret []byte, quotes *Quotes) (text []byte, isQuoted 
 }
 
 type writer struct {
-	document  *Document
-	next      int // of the hidden values
-	secret    []byte
-	quotes    *Quotes
-	out       bytes.Buffer
-	isQuoted  bool
-	isRemoved bool // the last value
+	quotes     *Quotes
+	out        bytes.Buffer
+	isCommaDue bool // before the next member
+	isQuoted   bool
 }
 
-// value writes the value at i, unless it is removed, and returns its end.
-func (w *writer) value(i int) int {
-	text := w.document.text
-	w.isRemoved = false
-	if hidden := w.document.hidden; w.next < len(hidden) && hidden[w.next].begin == i {
-		h := hidden[w.next]
-		w.next++
-		if w.isRemoved = h.as == Remove; !w.isRemoved {
-			w.text(h.as.Of(plain(text[h.begin:h.end]), w.secret))
-		}
-		return h.end
+// hidden writes what stands for a hidden value. The others of a list keep their indexes.
+func (w *writer) hidden(h *hiddenValue, document, secret []byte) {
+	switch {
+	case h.isRemoved:
+	case h.as == Remove:
+		w.raw([]byte("null"))
+	default:
+		w.text(h.as.Of(plain(document[h.begin:h.end]), secret))
 	}
-	if text[i] == '{' || text[i] == '[' {
-		return w.members(i)
-	}
-	end := skipValue(text, i)
-	w.scalar(text[i:end])
-	return end
 }
 
-// members writes an object or a list, and returns its end.
-func (w *writer) members(i int) int {
-	text := w.document.text
-	w.out.WriteByte(text[i])
-	isFirst := true
-	end := eachMember(text, i, func(name []byte, value int) int {
-		mark := w.out.Len()
-		if !isFirst {
-			w.out.WriteByte(',')
-		}
-		if name != nil {
-			w.scalar(name)
-			w.out.WriteByte(':')
-		}
-		end := w.value(value)
-		switch {
-		case w.isRemoved && name != nil:
-			w.out.Truncate(mark)
-			return end
-		case w.isRemoved: // the others keep their indexes
-			w.out.WriteString("null")
-		}
-		isFirst = false
-		return end
-	})
-	w.out.WriteByte(text[end-1])
-	w.isRemoved = false
-	return end
-}
-
-// scalar writes a value that is not hidden, or a name.
-func (w *writer) scalar(raw []byte) {
-	if raw[0] != '"' {
+// token writes a token that is not hidden.
+func (w *writer) token(raw []byte) {
+	switch c := raw[0]; {
+	case c == ',':
+		w.isCommaDue = true
+		return
+	case c == '}' || c == ']':
+		w.isCommaDue = false // the last member was removed
+	case c != '"':
 		if w.quotes.exact[string(raw)] {
 			w.isQuoted = true
 			w.text(Hidden)
 			return
 		}
-		w.out.Write(raw)
-		return
+	case len(raw) >= minQuote+2 && !w.quotes.IsEmpty(): // a shorter text quotes nothing; an escape is longer than its character
+		before := textOf(raw)
+		if after := w.quotes.Text(before); after != before {
+			w.isQuoted = true
+			w.text(after)
+			return
+		}
 	}
-	if len(raw) < minQuote+2 || w.quotes.IsEmpty() { // it quotes nothing; an escape is longer than its character
-		w.out.Write(raw)
-		return
-	}
-	before := textOf(raw)
-	if after := w.quotes.Text(before); after != before {
-		w.isQuoted = true
-		w.text(after)
-		return
-	}
-	w.out.Write(raw)
+	w.raw(raw)
 }
 
 func (w *writer) text(text string) {
-	encoder := json.NewEncoder(&w.out)
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text)        // texts always encode
-	w.out.Truncate(w.out.Len() - 1) // its line break
+	_ = encoder.Encode(text) // texts always encode
+	w.raw(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+}
+
+// raw writes a token, and the comma before it unless all members before it were removed.
+func (w *writer) raw(token []byte) {
+	if w.isCommaDue && !bytes.HasSuffix(w.out.Bytes(), []byte("{")) {
+		w.out.WriteByte(',')
+	}
+	w.isCommaDue = false
+	w.out.Write(token)
 }
 
 // plain is a text without quotes, and every other value as it is written.
@@ -264,26 +249,20 @@ func skipSpace(text []byte, i int) int {
 	return i
 }
 
-// eachMember visits the members of the object or list at i, each with its name as it is written, nil in a list, and the
-// place of its value, whose end visit returns. It returns the end of the object or list.
-func eachMember(text []byte, i int, visit func(name []byte, value int) (end int)) int {
-	isObject := text[i] == '{'
-	for i = skipSpace(text, i+1); text[i] != '}' && text[i] != ']'; {
-		var name []byte
-		if isObject {
-			end := skipValue(text, i)
-			name = text[i:end]
-			i = skipSpace(text, skipSpace(text, end)+1) // behind the colon
-		}
-		if i = skipSpace(text, visit(name, i)); text[i] == ',' {
-			i = skipSpace(text, i+1)
+// tokens yields the begin and the end of each token from i on: a text, a number, a word or a mark.
+func tokens(text []byte, i int) iter.Seq2[int, int] {
+	return func(yield func(int, int) bool) {
+		for i := skipSpace(text, i); i < len(text); {
+			end := tokenEnd(text, i)
+			if !yield(i, end) {
+				return
+			}
+			i = skipSpace(text, end)
 		}
 	}
-	return i + 1
 }
 
-// skipValue returns the end of the value or the name that begins at i.
-func skipValue(text []byte, i int) int {
+func tokenEnd(text []byte, i int) int {
 	switch text[i] {
 	case '"':
 		for i++; text[i] != '"'; i++ {
@@ -292,39 +271,29 @@ func skipValue(text []byte, i int) int {
 			}
 		}
 		return i + 1
-	case '{', '[':
-		for depth := 0; ; {
-			switch text[i] {
-			case '"':
-				i = skipValue(text, i) - 1
-			case '{', '[':
-				depth++
-			case '}', ']':
-				depth--
-			}
-			if i++; depth == 0 {
-				return i
-			}
-		}
+	case '{', '}', '[', ']', ',', ':':
+		return i + 1
 	}
-	for i < len(text) && text[i] != ',' && text[i] != '}' && text[i] != ']' && text[i] != ':' && text[i] > ' ' {
+	for i < len(text) && text[i] != ',' && text[i] != '}' && text[i] != ']' && text[i] > ' ' {
 		i++
 	}
 	return i
 }
 
-func depthOf(text []byte) (most int) {
+// extent returns the end of the value at i, and how deep it nests.
+func extent(text []byte, i int) (end, deepest int) {
 	depth := 0
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			i = skipValue(text, i) - 1
+	for begin, end := range tokens(text, i) {
+		switch text[begin] {
 		case '{', '[':
 			depth++
-			most = max(most, depth)
+			deepest = max(deepest, depth)
 		case '}', ']':
 			depth--
 		}
+		if depth == 0 {
+			return end, deepest
+		}
 	}
-	return most
+	return len(text), deepest
 }
