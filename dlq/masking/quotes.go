@@ -33,9 +33,9 @@ const (
 // known grams in a text is a quote if it has the beginning of a hidden text, or is long. So a text is read once, however
 // many hidden texts there are.
 type Quotes struct {
-	grams  map[uint64]bool       // true for the beginning of a hidden text
-	short  [gram]map[uint64]bool // texts below gram bytes, by their length
-	exact  map[string]bool       // numbers
+	grams  map[uint64]bool // true for the beginning of a hidden text
+	short  map[uint64]bool // texts below gram bytes; see shortKey
+	exact  map[string]bool // numbers
 	forms  int
 	size   int
 	isFull bool
@@ -64,9 +64,6 @@ func (q *Quotes) Add(text string) {
 		}
 	}
 	if isNumber(text) {
-		if q.exact == nil {
-			q.exact = map[string]bool{}
-		}
 		q.exact[text] = true
 	}
 	if quoted, err := json.Marshal(text); err == nil {
@@ -117,6 +114,9 @@ func (q *Quotes) add(text string) {
 	if len(text) < minQuote || words[strings.ToLower(text)] || q.isFull {
 		return
 	}
+	if q.grams == nil {
+		q.grams, q.short, q.exact = map[uint64]bool{}, map[uint64]bool{}, map[string]bool{}
+	}
 	if q.size += len(text); q.size > maxQuotes {
 		q.HideAll()
 		return
@@ -124,20 +124,19 @@ func (q *Quotes) add(text string) {
 	var window uint64
 	for i := range len(text) {
 		window = window<<8 | uint64(fold(text[i]))
-		if i < gram-1 {
-			continue
+		if i >= gram-1 {
+			q.grams[window] = q.grams[window] || i == gram-1 || q.isBinary
 		}
-		if q.grams == nil {
-			q.grams = map[uint64]bool{}
-		}
-		q.grams[window] = q.grams[window] || i == gram-1 || q.isBinary
 	}
 	if len(text) < gram {
-		if q.short[len(text)] == nil {
-			q.short[len(text)] = map[uint64]bool{}
-		}
-		q.short[len(text)][window] = true
+		q.short[shortKey(window, len(text))] = true
 	}
+}
+
+// shortKey is the last bytes of a window behind a one, which tells how many they are.
+func shortKey(window uint64, length int) uint64 {
+	one := uint64(1) << (8 * length)
+	return one | window&(one-1)
 }
 
 func isNumber(text string) bool {
@@ -155,7 +154,7 @@ type span struct{ begin, end int }
 
 // Text replaces quotes of hidden texts.
 func (q *Quotes) Text(text string) string {
-	if q == nil || text == "" || q.IsEmpty() {
+	if text == "" || q.IsEmpty() {
 		return text
 	}
 	spans, isAll := q.find(text)
@@ -178,13 +177,10 @@ func (q *Quotes) Text(text string) string {
 
 // Bytes replaces quotes of hidden texts in bytes, which may be no text. Nil stays nil.
 func (q *Quotes) Bytes(b []byte) []byte {
-	if q == nil || len(b) == 0 || q.IsEmpty() {
-		return b
+	if shown := q.Text(string(b)); shown != string(b) {
+		return []byte(shown)
 	}
-	if spans, isAll := q.find(string(b)); len(spans) == 0 && !isAll {
-		return b
-	}
-	return []byte(q.Text(string(b)))
+	return b
 }
 
 // find returns the quotes in a text, in order and disjoint.
@@ -207,11 +203,11 @@ func (q *Quotes) find(text string) (spans []span, isAll bool) {
 	for i := range len(text) {
 		window = window<<8 | uint64(fold(text[i]))
 		for length := minQuote; length < gram; length++ {
-			if i+1 >= length && q.short[length][window&(1<<(8*length)-1)] {
+			if i+1 >= length && q.short[shortKey(window, length)] {
 				spans = append(spans, span{i + 1 - length, i + 1})
 			}
 		}
-		if i < gram-1 || q.grams == nil {
+		if i < gram-1 {
 			continue
 		}
 		isHead, found := q.grams[window]
