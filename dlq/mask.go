@@ -2,6 +2,7 @@ package dlq
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -81,8 +82,7 @@ type hiddenPart struct {
 	text     []byte
 	document masking.Document
 	isJSON   bool
-	isWhole  bool
-	as       masking.Form
+	as       masking.Form // of the whole part; empty if it is not hidden as a whole
 }
 
 // read finds what targets hide of a part. A part that cannot be read is hidden as a whole, if any of it is to be hidden.
@@ -93,24 +93,20 @@ func (h hider) read(name string, text []byte, targets []masking.Target) hiddenPa
 	}
 	for _, t := range targets {
 		if t.IsWhole() {
-			p.isWhole, p.as = true, masking.Stronger(t.As, p.as)
+			p.as = masking.Stronger(t.As, p.as)
 		}
 	}
-	if !p.isWhole {
+	if p.as == "" {
 		p.document, p.isJSON = masking.Read(text, targets, &h.quotes)
-		if p.isWhole = !p.isJSON && len(targets) > 0; p.isWhole {
-			p.as = masking.Mask
-			for _, t := range targets {
-				p.as = masking.Stronger(t.As, p.as)
-			}
-		}
-		for i, used := range p.document.Used {
-			if used {
-				h.mark(name + "." + targets[i].String())
+		for i, t := range targets {
+			if !p.isJSON {
+				p.as = masking.Stronger(t.As, cmp.Or(p.as, masking.Mask))
+			} else if p.document.Used[i] {
+				h.mark(name + "." + t.String())
 			}
 		}
 	}
-	if p.isWhole {
+	if p.as != "" {
 		h.mark(name)
 		h.quotes.AddOpaque(text)
 	}
@@ -122,19 +118,13 @@ func (h hider) show(p hiddenPart, name string) []byte {
 	switch {
 	case len(p.text) == 0:
 		return p.text
-	case p.isWhole && p.as == masking.Remove:
+	case p.as == masking.Remove:
 		return nil
-	case p.isWhole:
+	case p.as != "":
 		return []byte(p.as.Of(plainOf(p.text), h.secret))
-	case p.isJSON:
-		text, isQuoted := p.document.Masked(h.secret, &h.quotes)
-		if isQuoted {
-			h.mark(name + ".**")
-		}
-		return text
 	}
-	shown := h.quotes.Bytes(p.text)
-	if !bytes.Equal(shown, p.text) {
+	shown, isQuoted := p.document.Masked(h.secret, &h.quotes)
+	if isQuoted {
 		h.mark(name + ".**")
 	}
 	return shown
@@ -143,7 +133,7 @@ func (h hider) show(p hiddenPart, name string) []byte {
 // showJSON is show for a part that stays JSON.
 func (h hider) showJSON(p hiddenPart, name string) json.RawMessage {
 	shown := h.show(p, name)
-	if !p.isWhole && p.isJSON || len(shown) == 0 || bytes.Equal(shown, p.text) {
+	if p.isJSON || len(shown) == 0 || bytes.Equal(shown, p.text) {
 		return shown
 	}
 	quoted, _ := json.Marshal(string(shown)) // texts always encode

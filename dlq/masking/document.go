@@ -18,9 +18,10 @@ type Target struct {
 	As Form
 }
 
-// Document is a JSON document with the values that targets hide.
+// Document is a document with the values that targets hide.
 type Document struct {
 	text   []byte
+	isJSON bool
 	hidden []hiddenValue // in order, disjoint
 	// Used tells which targets hide a value.
 	Used []bool
@@ -33,7 +34,7 @@ type hiddenValue struct {
 }
 
 // Read finds the values that targets hide, and adds their texts to quotes. It reports false for a document that is no
-// JSON object or list, or nests too deep: that is to be hidden as a whole.
+// JSON object or list, or nests too deep: that is to be hidden as a whole if there are targets.
 //
 // It reads the text itself instead of a decoded value. So it sees each of several members with the same name, and numbers
 // keep their digits.
@@ -52,6 +53,7 @@ func Read(text []byte, targets []Target, quotes *Quotes) (Document, bool) {
 		states[i] = targets[i].start()
 	}
 	r.value(begin, begin, states, 0)
+	d.isJSON = true
 	return d, true
 }
 
@@ -137,8 +139,9 @@ func (r *reader) addLeaves(value []byte) {
 // Masked is the document without its hidden values and without quotes of hidden texts. It is the text itself if it has
 // none. isQuoted reports whether it had quotes beside the hidden values.
 func (d *Document) Masked(secret []byte, quotes *Quotes) (text []byte, isQuoted bool) {
-	if len(d.hidden) == 0 && quotes.IsEmpty() {
-		return d.text, false
+	if !d.isJSON || quotes.IsEmpty() && len(d.hidden) == 0 {
+		text = quotes.Bytes(d.text)
+		return text, !bytes.Equal(text, d.text)
 	}
 	w := writer{quotes: quotes}
 	hidden, done := d.hidden, 0
