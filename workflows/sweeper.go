@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,19 +104,19 @@ func (s *Sweeper) repeat(ctx context.Context, interval time.Duration, failed str
 // started or claimed before the given time. An error for an owner or a job does not stop
 // the sweep of the rest.
 func (s *Sweeper) Sweep(ctx context.Context, claimedBefore time.Time) error {
-	var failed failures
 	// First, since the next steps may wait for Temporal.
 	err := do(ctx, readTimeout, s.Store.FoldCounts)
 	if err == nil {
 		s.Metrics.Folded()
 	}
-	failed.add(err)
-	failed.add(s.openHeldGroups(ctx))
-	failed.add(do(ctx, readTimeout, func(ctx context.Context) error { return s.Store.RecordArchiveRuns(ctx, "") }))
-	for _, kind := range s.ownerKinds() {
-		failed.add(s.sweepKind(ctx, &kind, claimedBefore, &failed))
+	errs := []error{
+		err,
+		s.openHeldGroups(ctx),
+		do(ctx, readTimeout, func(ctx context.Context) error { return s.Store.RecordArchiveRuns(ctx, "") }),
 	}
-	return failed.err()
+	errs = append(errs, s.sweepOwners(ctx, "job", claimedBefore, s.Store.JobOwners, s.closeJob)...)
+	errs = append(errs, s.sweepOwners(ctx, "retry", claimedBefore, s.Store.Owners, s.release)...)
+	return joined(errs)
 }
 
 func (s *Sweeper) openHeldGroups(ctx context.Context) error {
@@ -126,37 +127,26 @@ func (s *Sweeper) openHeldGroups(ctx context.Context) error {
 	return err
 }
 
-// ownerKind is a kind of owners: jobs or single retries.
-type ownerKind struct {
-	name string
-	list func(ctx context.Context, before time.Time) ([]dlq.Owner, error)
-	// end ends all that an owner has whose workflow is gone.
-	end func(ctx context.Context, owner dlq.Owner) error
-}
-
-func (s *Sweeper) ownerKinds() []ownerKind {
-	return []ownerKind{
-		{"job", s.Store.JobOwners, s.closeJob},
-		{"retry", s.Store.Owners, s.release},
-	}
-}
-
-// sweepKind ends the jobs and claims of owners of a kind whose workflow is gone.
-func (s *Sweeper) sweepKind(ctx context.Context, kind *ownerKind, before time.Time, failed *failures) error {
-	owners, err := within(ctx, readTimeout, func(ctx context.Context) ([]dlq.Owner, error) { return kind.list(ctx, before) })
+// sweepOwners ends all that owners have whose workflow is gone. They own jobs or single retries.
+func (s *Sweeper) sweepOwners(
+	ctx context.Context, kind string, before time.Time, list func(context.Context, time.Time) ([]dlq.Owner, error),
+	end func(context.Context, dlq.Owner) error,
+) (errs []error) {
+	owners, err := within(ctx, readTimeout, func(ctx context.Context) ([]dlq.Owner, error) { return list(ctx, before) })
+	errs = append(errs, err)
 	for _, owner := range owners {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return append(errs, ctx.Err())
 		}
 		running, err := within(ctx, readTimeout, func(ctx context.Context) (bool, error) { return s.Owners.IsRunning(ctx, owner) })
 		if err == nil && !running {
-			err = do(ctx, writeTimeout, func(ctx context.Context) error { return kind.end(ctx, owner) })
+			err = do(ctx, writeTimeout, func(ctx context.Context) error { return end(ctx, owner) })
 		}
 		if err != nil {
-			failed.add(fmt.Errorf("%s of workflow %q: %w", kind.name, owner.WorkflowID, err))
+			errs = append(errs, fmt.Errorf("%s of workflow %q: %w", kind, owner.WorkflowID, err))
 		}
 	}
-	return err
+	return errs
 }
 
 func (s *Sweeper) closeJob(ctx context.Context, owner dlq.Owner) error {
@@ -192,28 +182,15 @@ func do(ctx context.Context, limit time.Duration, call func(context.Context) err
 	return err
 }
 
-// failures are the errors of a sweep. Only the first few are reported, since there is
-// an error for each owner while Temporal is unavailable.
-type failures struct {
-	reported []error
-	more     int
-}
-
+// maxReported limits the errors that are reported of a sweep, since there is an error for each owner while Temporal is
+// unavailable.
 const maxReported = 5
 
-func (f *failures) add(err error) {
-	switch {
-	case err == nil:
-	case len(f.reported) < maxReported:
-		f.reported = append(f.reported, err)
-	default:
-		f.more++
+// joined joins the first few errors of a sweep, and counts the others.
+func joined(errs []error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if more := len(errs) - maxReported; more > 0 {
+		errs = append(errs[:maxReported], fmt.Errorf("and %d more", more))
 	}
-}
-
-func (f *failures) err() error {
-	if f.more > 0 {
-		return errors.Join(append(f.reported, fmt.Errorf("and %d more", f.more))...)
-	}
-	return errors.Join(f.reported...)
+	return errors.Join(errs...)
 }
