@@ -58,11 +58,11 @@ func toTemporal(err error) error {
 }
 
 // FromTemporal is the inverse of toTemporal, for the result of a workflow: the
-// domain error inside err, or err itself.
+// domain error inside err, or nil.
 func FromTemporal(err error) error {
-	var application *temporal.ApplicationError
-	if !errors.As(err, &application) {
-		return err
+	application, ok := errors.AsType[*temporal.ApplicationError](err)
+	if !ok {
+		return nil
 	}
 	switch application.Type() {
 	case TypeNotFound:
@@ -78,5 +78,5 @@ func FromTemporal(err error) error {
 			return domain
 		}
 	}
-	return err
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -28,10 +29,12 @@ var ErrStopped = errors.New("the workflow was stopped")
 // Its errors come from the domain: *dlq.NotRetryableError, *dlq.OwnedError,
 // dlq.ErrNotFound, ErrStopped, and dlq.ErrUnavailable when Temporal is unavailable.
 type Client struct {
-	temporal   client.Client
-	taskQueue  string
-	options    ClientOptions
-	attributes attributes
+	temporal  client.Client
+	taskQueue string
+	options   ClientOptions
+	// attributesMissed is when the namespace did not know the search attributes, in Unix nanoseconds. So each start
+	// is not sent twice, and attributes that are created later are used soon.
+	attributesMissed atomic.Int64
 }
 
 // ClientOptions configure the contents of the Temporal Web UI.
@@ -70,8 +73,7 @@ func (c *Client) StartRetryMessage(ctx context.Context, asked *dlq.Operation, m 
 	}
 	c.describe(asked, &options, &about)
 	run, err := c.execute(ctx, options, RetryMessageType, in)
-	var running *serviceerror.WorkflowExecutionAlreadyStarted
-	if errors.As(err, &running) {
+	if running, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
 		joined := Execution{WorkflowID: options.ID, RunID: running.RunId, Joined: true}
 		return joined, c.checkTarget(ctx, joined, in)
 	}
@@ -136,8 +138,7 @@ func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
 		return false, nil
 	}
 	info, err := c.info(ctx, owner.WorkflowID)
-	var impossible *serviceerror.InvalidArgument // the id is longer than the server allows
-	if errors.Is(err, dlq.ErrNotFound) || errors.As(err, &impossible) {
+	if errors.Is(err, dlq.ErrNotFound) || errors.As(err, new(*serviceerror.InvalidArgument)) { // longer than the server allows
 		return false, nil
 	}
 	if err != nil {
@@ -211,15 +212,14 @@ func toDomain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	var (
-		notFound  *serviceerror.NotFound
-		execution *temporal.WorkflowExecutionError
-	)
 	switch {
-	case errors.As(err, &notFound):
-		return fmt.Errorf("workflow: %w", dlq.ErrNotFound)
-	case errors.As(err, &execution):
-		return stoppedOr(activities.FromTemporal(err))
+	case errors.As(err, new(*serviceerror.NotFound)):
+		return errNotFound
+	case errors.As(err, new(*temporal.WorkflowExecutionError)):
+		if domain := activities.FromTemporal(err); domain != nil {
+			return domain
+		}
+		return fmt.Errorf("%w: %w", ErrStopped, err)
 	case isUnavailable(err):
 		return fmt.Errorf("%w: temporal: %w", dlq.ErrUnavailable, err)
 	default:
@@ -227,25 +227,10 @@ func toDomain(ctx context.Context, err error) error {
 	}
 }
 
-// stoppedOr returns errors of the domain unchanged, and wraps all else in ErrStopped.
-func stoppedOr(err error) error {
-	var (
-		notRetryable *dlq.NotRetryableError
-		owned        *dlq.OwnedError
-	)
-	if errors.Is(err, dlq.ErrNotFound) || errors.As(err, &notRetryable) || errors.As(err, &owned) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrStopped, err)
-}
+var errNotFound = fmt.Errorf("workflow: %w", dlq.ErrNotFound)
 
 func isUnavailable(err error) bool {
-	var (
-		unavailable *serviceerror.Unavailable
-		deadline    *serviceerror.DeadlineExceeded
-		exhausted   *serviceerror.ResourceExhausted
-		namespace   *serviceerror.NamespaceNotFound
-	)
-	return errors.As(err, &unavailable) || errors.As(err, &deadline) || errors.As(err, &exhausted) ||
-		errors.As(err, &namespace) || errors.Is(err, context.DeadlineExceeded)
+	return errors.As(err, new(*serviceerror.Unavailable)) || errors.As(err, new(*serviceerror.DeadlineExceeded)) ||
+		errors.As(err, new(*serviceerror.ResourceExhausted)) || errors.As(err, new(*serviceerror.NamespaceNotFound)) ||
+		errors.Is(err, context.DeadlineExceeded)
 }

@@ -25,18 +25,11 @@ func (c *Client) StartJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) 
 	c.describe(asked, &options, &subject{
 		topic: j.Spec.Topic, group: j.Spec.Group, page: c.options.Pages.Job(j.ID), path: "/api/v1/jobs/" + j.ID.String(), reason: j.Spec.Reason,
 	})
-	return c.startOnce(ctx, options, workflowType, JobInput{ID: j.ID})
-}
-
-// startOnce starts or joins the only workflow of a job. The error is dlq.ErrNotFound when the
-// workflow has closed.
-func (c *Client) startOnce(ctx context.Context, options client.StartWorkflowOptions, workflowType string, in any) (Execution, error) {
 	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
 	options.WorkflowExecutionErrorWhenAlreadyStarted = true // when the workflow has closed; a running workflow is joined
-	run, err := c.execute(ctx, options, workflowType, in)
-	var closed *serviceerror.WorkflowExecutionAlreadyStarted
-	if errors.As(err, &closed) {
-		return Execution{}, fmt.Errorf("workflow: %w", dlq.ErrNotFound)
+	run, err := c.execute(ctx, options, workflowType, JobInput{ID: j.ID})
+	if errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
+		return Execution{}, errNotFound
 	}
 	return executionOf(run), toDomain(ctx, err)
 }
@@ -54,7 +47,7 @@ func (c *Client) AwaitJob(ctx context.Context, j dlq.Job) (JobResult, error) {
 func (c *Client) CancelJob(ctx context.Context, j dlq.Job) error {
 	info, err := c.info(ctx, j.WorkflowID)
 	if err == nil && info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		err = fmt.Errorf("workflow: %w", dlq.ErrNotFound) // CancelWorkflow itself returns no error then
+		err = errNotFound // CancelWorkflow itself returns no error then
 	}
 	if err != nil {
 		return err
@@ -95,20 +88,14 @@ func (c *Client) update(ctx context.Context, asked *dlq.Operation, id dlq.ID, na
 	if err == nil {
 		err = handle.Get(ctx, nil)
 	}
-	var (
-		application *temporal.ApplicationError
-		timedOut    *client.WorkflowUpdateServiceTimeoutOrCanceledError
-	)
-	switch {
+	switch errorType := typeOf(err); {
 	case err == nil:
 		return nil
-	case temporal.IsCanceledError(err): // the job was cancelled meanwhile
-		return fmt.Errorf("workflow: %w", dlq.ErrNotFound)
-	case errors.As(err, &application) && (application.Type() == typeEnded || application.Type() == acceptedUpdateLost):
-		return fmt.Errorf("workflow: %w", dlq.ErrNotFound)
+	case temporal.IsCanceledError(err), errorType == typeEnded, errorType == acceptedUpdateLost: // the job has ended meanwhile
+		return errNotFound
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: no worker has handled the command in time: %w", dlq.ErrUnavailable, ctx.Err())
-	case errors.As(err, &timedOut): // the server's timer was ahead of ctx
+	case errors.As(err, new(*client.WorkflowUpdateServiceTimeoutOrCanceledError)): // the server's timer was ahead of ctx
 		return fmt.Errorf("%w: no worker has handled the command in time: %w", dlq.ErrUnavailable, context.DeadlineExceeded)
 	default:
 		return toDomain(ctx, err)

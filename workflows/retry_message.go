@@ -112,8 +112,7 @@ func isRefusal(err error) bool {
 
 // typeOf is the type of an activity's error, or empty.
 func typeOf(err error) string {
-	var application *temporal.ApplicationError
-	if errors.As(err, &application) {
+	if application, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		return application.Type()
 	}
 	return ""

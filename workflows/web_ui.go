@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -86,14 +85,14 @@ func (c *Client) describe(asked *dlq.Operation, options *client.StartWorkflowOpt
 func (c *Client) execute(ctx context.Context, options client.StartWorkflowOptions, workflowType string, in any) (client.WorkflowRun, error) {
 	plain := options
 	plain.TypedSearchAttributes = temporal.SearchAttributes{}
-	if !c.attributes.areKnown() {
+	if time.Since(time.Unix(0, c.attributesMissed.Load())) <= attributePause {
 		return c.temporal.ExecuteWorkflow(ctx, plain, workflowType, in)
 	}
 	run, err := c.temporal.ExecuteWorkflow(ctx, options, workflowType, in)
 	if !isUnknownAttribute(err) {
 		return run, err
 	}
-	c.attributes.miss()
+	c.attributesMissed.Store(time.Now().UnixNano())
 	c.options.Log.Warn("the Temporal namespace does not know the search attributes; workflows start without them. Create them with: "+
 		CreateSearchAttributes(c.options.Namespace), zap.Error(err))
 	return c.temporal.ExecuteWorkflow(ctx, plain, workflowType, in)
@@ -110,19 +109,9 @@ func CreateSearchAttributes(namespace string) string {
 }
 
 func isUnknownAttribute(err error) bool {
-	var invalid *serviceerror.InvalidArgument
-	return errors.As(err, &invalid) && strings.Contains(strings.ToLower(invalid.Message), "search attribute")
+	invalid, ok := errors.AsType[*serviceerror.InvalidArgument](err)
+	return ok && strings.Contains(strings.ToLower(invalid.Message), "search attribute")
 }
-
-// attributes remembers when the namespace did not know the search attributes. So each start
-// is not sent twice, and attributes that are created later are used soon.
-type attributes struct{ missedAt atomic.Int64 } // in Unix nanoseconds
-
-func (a *attributes) areKnown() bool {
-	return time.Since(time.Unix(0, a.missedAt.Load())) > attributePause
-}
-
-func (a *attributes) miss() { a.missedAt.Store(time.Now().UnixNano()) }
 
 // markdown escapes a foreign text within a line, so that the Temporal Web UI shows the text
 // unchanged.
