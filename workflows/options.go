@@ -37,12 +37,6 @@ func localOptions(summary string) workflow.LocalActivityOptions {
 	}
 }
 
-// claimOptions are storeOptions for a claim. A cancellation waits for the running attempt,
-// so that no claim commits after the message was released.
-func claimOptions(ctx workflow.Context, summary string) workflow.Context {
-	return workflow.WithWaitForCancellation(storeOptions(ctx, summary), true)
-}
-
 // countOptions are for counting a scope. Its heartbeat delivers a cancellation.
 func countOptions(ctx workflow.Context, summary string) workflow.Context {
 	ctx = workflow.WithStartToCloseTimeout(storeOptions(ctx, summary), activities.CountTimeout)

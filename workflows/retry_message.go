@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -29,7 +30,7 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 
 	workflow.SetCurrentDetails(ctx, "Claiming the message.")
 	var claimed activities.Claimed
-	err := storeStep(ctx, claimOptions, "mark RETRYING", steps.MarkRetrying, step, &claimed)
+	err := storeStep(ctx, "mark RETRYING", steps.MarkRetrying, step, &claimed)
 	if err != nil && ctx.Err() != nil && !isRefusal(err) {
 		// The claim may have been committed nevertheless.
 		if _, err := finalize(ctx, step.Owner, released(in.MessageID)); err != nil && typeOf(err) != activities.TypeNotFound {
@@ -43,9 +44,9 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 		return RetryMessageResult{}, err
 	}
 
-	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Republishing to **%s**, retry %d of %d.",
-		markdown(target(in, claimed)), claimed.RetryCount, claimed.MaxRetries))
-	published, publishErr := republish(ctx, step, claimed)
+	target := cmp.Or(in.TargetTopic, claimed.OriginalTopic) // as far as the workflow knows
+	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Republishing to **%s**, retry %d of %d.", markdown(target), claimed.RetryCount, claimed.MaxRetries))
+	published, publishErr := republish(ctx, step, target)
 	outcome := outcomeOf(in.MessageID, publishErr)
 	outcome.Acknowledgement = published.At
 	final, err := finalize(ctx, step.Owner, outcome)
@@ -53,7 +54,7 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 		return RetryMessageResult{}, err
 	}
 
-	workflow.SetCurrentDetails(ctx, endDetails(target(in, claimed), final, outcome, published))
+	workflow.SetCurrentDetails(ctx, endDetails(target, final, outcome, published))
 	if temporal.IsCanceledError(publishErr) {
 		return RetryMessageResult{}, publishErr
 	}
@@ -64,25 +65,21 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 	}, nil
 }
 
-// target is where the message goes, as far as the workflow knows.
-func target(in RetryMessageInput, claimed activities.Claimed) string {
-	return cmp.Or(in.TargetTopic, claimed.OriginalTopic)
-}
-
 // finalize records the outcome, even when the workflow was cancelled, so that no message
 // remains RETRYING.
 func finalize(ctx workflow.Context, owner dlq.Owner, outcome dlq.Outcome) (final activities.Finalized, err error) {
 	var steps *activities.Retry
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	err = storeStep(ctx, storeOptions, "finalize: "+string(outcome.Result), steps.Finalize, activities.FinalizeInput{Owner: owner, Outcome: outcome}, &final)
+	err = storeStep(ctx, "finalize: "+string(outcome.Result), steps.Finalize, activities.FinalizeInput{Owner: owner, Outcome: outcome}, &final)
 	return final, err
 }
 
 // storeStep runs a step that only uses the database. The first try is a local
 // activity, which Temporal does not schedule. If that fails, for example because the
 // database does not answer in time, the step becomes an ordinary activity, which
-// Temporal retries without end. A cancellation does not interrupt the local activity.
-func storeStep(ctx workflow.Context, options func(workflow.Context, string) workflow.Context, summary string, step, in, out any) error {
+// Temporal retries without end. A cancellation waits for the running attempt, so that no claim
+// commits after the message was released.
+func storeStep(ctx workflow.Context, summary string, step, in, out any) error {
 	if ctx.Err() == nil {
 		local, _ := workflow.NewDisconnectedContext(ctx)
 		local = workflow.WithLocalActivityOptions(local, localOptions(summary))
@@ -91,7 +88,7 @@ func storeStep(ctx workflow.Context, options func(workflow.Context, string) work
 			return err
 		}
 	}
-	ctx = options(ctx, summary)
+	ctx = workflow.WithWaitForCancellation(storeOptions(ctx, summary), true)
 	return workflow.ExecuteActivity(ctx, step, in).Get(ctx, out)
 }
 
@@ -102,12 +99,7 @@ func released(id dlq.ID) dlq.Outcome {
 
 // isRefusal tells whether the store has refused a claim. Then nothing is claimed.
 func isRefusal(err error) bool {
-	switch typeOf(err) {
-	case activities.TypeNotFound, activities.TypeNotRetryable, activities.TypeOwned:
-		return true
-	default:
-		return false
-	}
+	return slices.Contains([]string{activities.TypeNotFound, activities.TypeNotRetryable, activities.TypeOwned}, typeOf(err))
 }
 
 // typeOf is the type of an activity's error, or empty.
@@ -121,12 +113,11 @@ func typeOf(err error) string {
 // republish retries by the policy of the error's category. Temporal retries transient
 // errors by the activity's retry policy. republish itself retries at a target that
 // throttles, because the waits differ.
-func republish(ctx workflow.Context, step activities.RetryInput, claimed activities.Claimed) (published activities.Republished, err error) {
+func republish(ctx workflow.Context, step activities.RetryInput, target string) (published activities.Republished, err error) {
 	var steps *activities.Retry
-	to := cmp.Or(step.TargetTopic, claimed.OriginalTopic)
 	policy := activities.PolicyOf(dlq.CategoryRateLimit)
 	for attempt := 1; ; attempt++ {
-		err = workflow.ExecuteActivity(publishOptions(ctx, "republish to "+to), steps.Republish, step).Get(ctx, &published)
+		err = workflow.ExecuteActivity(publishOptions(ctx, "republish to "+target), steps.Republish, step).Get(ctx, &published)
 		if err == nil {
 			return published, nil
 		}
@@ -146,8 +137,8 @@ func republish(ctx workflow.Context, step activities.RetryInput, claimed activit
 // categoryOf returns the category of an activity's error: empty when the error is
 // nil or not a delivery error.
 func categoryOf(err error) (category dlq.Category, retryAfter time.Duration) {
-	var application *temporal.ApplicationError
-	if !errors.As(err, &application) {
+	application, ok := errors.AsType[*temporal.ApplicationError](err)
+	if !ok {
 		return "", 0
 	}
 	switch category := dlq.Category(application.Type()); category {
@@ -179,14 +170,13 @@ const cancelledReason = "the retry was cancelled"
 
 // reasonOf is the readable part of a Temporal error.
 func reasonOf(err error) string {
-	var application *temporal.ApplicationError
-	var timeout *temporal.TimeoutError
+	application, ok := errors.AsType[*temporal.ApplicationError](err)
 	switch {
 	case temporal.IsCanceledError(err):
 		return cancelledReason
-	case errors.As(err, &application):
+	case ok:
 		return application.Message()
-	case errors.As(err, &timeout):
+	case errors.As(err, new(*temporal.TimeoutError)):
 		return "no answer in time: the worker crashed, or the target hangs"
 	default:
 		return err.Error()
@@ -194,6 +184,10 @@ func reasonOf(err error) string {
 }
 
 func endDetails(target string, final activities.Finalized, outcome dlq.Outcome, published activities.Republished) string {
+	at := published.At
+	if at != nil {
+		target = cmp.Or(at.Topic, target) // only the publisher knows the routes
+	}
 	switch {
 	case outcome.Result == dlq.ResultReleased:
 		return fmt.Sprintf("**%s** again, cancelled before it was published: the retry does not count.", final.Status)
@@ -201,18 +195,10 @@ func endDetails(target string, final activities.Finalized, outcome dlq.Outcome, 
 		return fmt.Sprintf("**%s** after retry %d of %d: %s", final.Status, final.RetryCount, final.MaxRetries, markdown(outcome.Error))
 	case !published.Published:
 		return fmt.Sprintf("**%s** without publishing: Kafka is not configured.", final.Status)
-	case published.At != nil && published.At.Partition != dlq.AnyPartition:
+	case at != nil && at.Partition != dlq.AnyPartition:
 		return fmt.Sprintf("**%s**: acknowledged by %s at offset %d.", final.Status,
-			dlq.Target{Topic: markdown(acknowledgedBy(published.At, target)), Partition: published.At.Partition}, published.At.Offset)
+			dlq.Target{Topic: markdown(target), Partition: at.Partition}, at.Offset)
 	default:
-		return fmt.Sprintf("**%s**: acknowledged by %s.", final.Status, markdown(acknowledgedBy(published.At, target)))
+		return fmt.Sprintf("**%s**: acknowledged by %s.", final.Status, markdown(target))
 	}
-}
-
-// acknowledgedBy is the target that has the message. Only the publisher knows the routes.
-func acknowledgedBy(at *dlq.Acknowledgement, target string) string {
-	if at == nil {
-		return target
-	}
-	return cmp.Or(at.Topic, target)
 }
