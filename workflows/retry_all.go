@@ -21,8 +21,7 @@ import (
 // pauses or is cancelled stops its claims, and waits until the claimed pages are finalized. Then
 // no message of the job is RETRYING.
 func RetryAll(ctx workflow.Context, in JobInput) (JobResult, error) {
-	r := &bulkRun{in: in, phase: phaseBeginning, rateMutex: workflow.NewMutex(ctx)}
-	r.jobCtx, _ = workflow.NewDisconnectedContext(ctx)
+	r := newBulkRun(ctx, in)
 	// The handlers are set first, because an update may arrive before the first workflow task.
 	if err := r.handleUpdates(ctx); err != nil {
 		return JobResult{}, err
@@ -49,7 +48,10 @@ func RetryAll(ctx workflow.Context, in JobInput) (JobResult, error) {
 		}
 		runErr = ctx.Err() // cancelled just before continuing as new
 	}
-	return r.end(ctx, runErr)
+	if err := r.end(ctx, endOf(in.ID, runErr)); err != nil {
+		return JobResult{}, err
+	}
+	return JobResult{Job: r.job, Published: r.Published}, runErr
 }
 
 // checkKind fails if workflows of another type run jobs of this kind. Anybody who may start workflows can put any job's
@@ -75,8 +77,9 @@ const (
 	phaseEnded
 )
 
-// bulkRun is the state of a run of RetryAll.
+// bulkRun is the state of a run of RetryAll, and the job of ChangeAll.
 type bulkRun struct {
+	Resumed
 	in    JobInput
 	steps *activities.Jobs // nil; only names the activities
 	// jobCtx is not cancelled with the workflow, so that after a cancellation the lanes
@@ -84,15 +87,7 @@ type bulkRun struct {
 	jobCtx workflow.Context
 	phase  phase
 
-	job       dlq.Job // as the store last returned it
-	published bool    // for JobResult.Published
-	// rampStep counts the finished steps of the ramp. It is also the index of the open step.
-	rampStep int
-	// rampStepOpen is set while step rampStep runs: the job's row has its limit, or no limit after the last step.
-	rampStepOpen bool
-
-	// pause is a pause that the job must make or is in; nil if the job is to run.
-	pause *Pause
+	job dlq.Job // as the store last returned it
 	// resumedBy is the id of the update that resumes the job; empty if the job resumes by itself.
 	resumedBy string
 	// pauseUpdates counts the updates that pause or resume, so that a waiting update notices
@@ -102,38 +97,57 @@ type bulkRun struct {
 	rateMutex workflow.Mutex
 }
 
+func newBulkRun(ctx workflow.Context, in JobInput) *bulkRun {
+	r := &bulkRun{in: in, rateMutex: workflow.NewMutex(ctx)}
+	r.jobCtx, _ = workflow.NewDisconnectedContext(ctx)
+	return r
+}
+
 // begin counts the scope, or restores the state of the previous run.
 func (r *bulkRun) begin(ctx workflow.Context) error {
 	// Anybody who may start workflows can write any input. So the state in the input counts only
 	// if an earlier run continued as this run, and the job itself is read from the store.
 	if previous := r.in.Resumed; previous != nil && workflow.GetInfo(ctx).ContinuedExecutionRunID != "" {
-		r.published, r.pause = previous.Published, previous.Paused
-		r.rampStep, r.rampStepOpen = max(previous.RampStep, 0), previous.StepOpen
-		if err := r.readJob(r.jobCtx); err != nil {
-			return err
-		}
-		return r.checkOpen()
+		r.Resumed = *previous
+		r.RampStep = max(r.RampStep, 0)
+		return r.readJob(r.jobCtx)
 	}
-	workflow.SetCurrentDetails(ctx, "Counting the messages to retry.")
+	return r.count(ctx, "Counting the messages to retry.")
+}
+
+// count counts the scope.
+func (r *bulkRun) count(ctx workflow.Context, details string) error {
+	workflow.SetCurrentDetails(ctx, details)
 	var begun activities.JobBegun
 	err := workflow.ExecuteActivity(countOptions(ctx, "count the scope"), r.steps.BeginJob, r.in.ID).Get(ctx, &begun)
 	if err != nil {
 		return err
 	}
-	r.job, r.published = begun.Job, begun.Published
+	r.job, r.Published = begun.Job, begun.Published
 	return r.checkOpen()
 }
 
 // updateJob runs an activity that returns the job, and keeps the returned job in r.job. The JSON
 // is decoded into a new value, so a field that is missing in the JSON gets its zero value.
-func (r *bulkRun) updateJob(ctx workflow.Context, summary string, activity, in any) error {
+func (r *bulkRun) updateJob(ctx workflow.Context, activity, in any) error {
 	var job dlq.Job
-	ctx = storeOptions(ctx, summary)
 	if err := workflow.ExecuteActivity(ctx, activity, in).Get(ctx, &job); err != nil {
 		return err
 	}
 	r.job = job
 	return nil
+}
+
+// updateOpenJob is updateJob for a job that must be open afterwards.
+func (r *bulkRun) updateOpenJob(ctx workflow.Context, activity, in any) error {
+	if err := r.updateJob(ctx, activity, in); err != nil {
+		return err
+	}
+	return r.checkOpen()
+}
+
+func (r *bulkRun) readJob(ctx workflow.Context) error {
+	return r.updateOpenJob(storeOptions(ctx, "read the progress"), r.steps.ReadJob, r.in.ID)
 }
 
 // checkOpen fails if the job is closed: another client must have closed it.
@@ -146,20 +160,25 @@ func (r *bulkRun) checkOpen() error {
 
 const cancelReason = "cancelled by an operator"
 
-// end closes the job. If another client has closed the job, the job's state does not change.
-func (r *bulkRun) end(ctx workflow.Context, runErr error) (JobResult, error) {
-	end := activities.StateInput{ID: r.in.ID, State: dlq.JobCompleted}
+// endOf is the end of a job whose run has returned err.
+func endOf(id dlq.ID, err error) activities.StateInput {
 	switch {
-	case temporal.IsCanceledError(runErr):
-		end.State, end.Reason = dlq.JobCancelled, cancelReason
-	case runErr != nil:
-		end.State, end.Reason = dlq.JobFailed, reasonOf(runErr)
+	case err == nil:
+		return activities.StateInput{ID: id, State: dlq.JobCompleted}
+	case temporal.IsCanceledError(err):
+		return activities.StateInput{ID: id, State: dlq.JobCancelled, Reason: cancelReason}
+	default:
+		return activities.StateInput{ID: id, State: dlq.JobFailed, Reason: reasonOf(err)}
 	}
-	if err := r.updateJob(r.jobCtx, "close the job: "+string(end.State), r.steps.EndJob, end); err != nil {
-		return JobResult{}, err
+}
+
+// end closes the job. If another client has closed the job, the job's state does not change.
+func (r *bulkRun) end(ctx workflow.Context, end activities.StateInput) error {
+	err := r.updateJob(storeOptions(r.jobCtx, "close the job: "+string(end.State)), r.steps.EndJob, end)
+	if err == nil {
+		r.describe(ctx)
 	}
-	r.describe(ctx)
-	return JobResult{Job: r.job, Published: r.published}, runErr
+	return err
 }
 
 // run sends and pauses by turns until nothing is left to send.
@@ -171,7 +190,7 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
 			return errContinueAsNew
 		}
-		if r.pause != nil {
+		if r.Paused != nil {
 			if err := r.waitPaused(ctx); err != nil {
 				return err
 			}
@@ -186,7 +205,7 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 		if err := r.openRampStep(); err != nil {
 			return err
 		}
-		if r.pause != nil {
+		if r.Paused != nil {
 			continue // an update has paused the job meanwhile
 		}
 		end, err := r.runLanes(ctx)
@@ -195,8 +214,8 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 			return ctx.Err()
 		case err != nil:
 			return err
-		case r.pause != nil: // the loop pauses the job
-		case end == lanesContinueAsNew, end == lanesStopped:
+		case r.Paused != nil: // the loop pauses the job
+		case end == lanesStopped:
 		case end == lanesClosed:
 			if err := r.recheckJob(ctx); err != nil {
 				return err
@@ -218,10 +237,7 @@ var errContinueAsNew = errors.New("continue as new")
 func (r *bulkRun) resume(ctx workflow.Context) error {
 	in := activities.ResumeInput{ID: r.in.ID, Update: r.resumedBy}
 	r.resumedBy = ""
-	if err := r.updateJob(r.jobCtx, "resume", r.steps.ResumeJob, in); err != nil {
-		return err
-	}
-	if err := r.checkOpen(); err != nil {
+	if err := r.updateOpenJob(storeOptions(r.jobCtx, "resume"), r.steps.ResumeJob, in); err != nil {
 		return err
 	}
 	if r.job.State != dlq.JobRunning {
@@ -236,35 +252,28 @@ func (r *bulkRun) recheckJob(ctx workflow.Context) error {
 	if err := r.readJob(r.jobCtx); err != nil {
 		return err
 	}
-	if err := r.checkOpen(); err != nil {
-		return err
-	}
 	return workflow.Sleep(ctx, time.Second)
 }
 
 // waitPaused pauses the job and waits until an operator resumes the job, Pause.For has passed, or
 // the run should continue as new.
 func (r *bulkRun) waitPaused(ctx workflow.Context) error {
-	pause := r.pause
+	pause := r.Paused
 	r.resumedBy = "" // forget the update that resumed an earlier pause
 	in := activities.PauseInput{ID: r.in.ID, Reason: pause.Reason, TargetClosed: pause.TargetClosed, Update: pause.Update}
-	err := r.updateJob(r.jobCtx, "pause: "+pause.Reason, r.steps.PauseJob, in)
-	if err == nil {
-		err = r.checkOpen() // nothing resumes a closed job
+	if err := r.updateOpenJob(storeOptions(r.jobCtx, "pause: "+pause.Reason), r.steps.PauseJob, in); err != nil {
+		return err // nothing resumes a closed job
 	}
-	if err != nil {
-		return err
-	}
-	if r.job.State == dlq.JobPausing && r.pause == pause { // the store did not pause the job, since the target is open again
-		r.pause = nil
+	if r.job.State == dlq.JobPausing && r.Paused == pause { // the store did not pause the job, since the target is open again
+		r.Paused = nil
 		return nil
 	}
 	r.describe(ctx)
-	mustReturn := func() bool { return r.pause != pause || workflow.GetInfo(ctx).GetContinueAsNewSuggested() }
+	mustReturn := func() bool { return r.Paused != pause || workflow.GetInfo(ctx).GetContinueAsNewSuggested() }
 	if pause.For > 0 {
 		inTime, err := workflow.AwaitWithTimeout(ctx, pause.For, mustReturn)
-		if !inTime && err == nil && r.pause == pause {
-			r.pause = nil // Pause.For has passed
+		if !inTime && err == nil && r.Paused == pause {
+			r.Paused = nil // Pause.For has passed
 		}
 		return err
 	}
@@ -293,17 +302,16 @@ func (r *bulkRun) awaitResume(ctx workflow.Context, mustReturn func() bool) erro
 // continueAsNew starts the next run with an empty history. The lanes are in the store, so
 // the next run needs little input.
 func (r *bulkRun) continueAsNew(ctx workflow.Context) error {
-	in := r.in
-	in.Resumed = &Resumed{
-		Published: r.published, Paused: r.pause,
-		RampStep: r.rampStep, StepOpen: r.rampStepOpen,
-	}
-	return workflow.NewContinueAsNewError(ctx, RetryAllType, in)
+	return workflow.NewContinueAsNewError(ctx, RetryAllType, JobInput{ID: r.in.ID, Resumed: &r.Resumed})
 }
 
 // describe shows the job's progress in the Temporal Web UI.
 func (r *bulkRun) describe(ctx workflow.Context) {
 	job, counts := r.job, r.job.Counts
+	if job.Spec.Kind != dlq.KindRetry {
+		describeChange(ctx, &job)
+		return
+	}
 	text := fmt.Sprintf("**%s** %s: %d of %d done, %d retried, %d failed, %d dead, %d skipped, %d came back.",
 		job.State, markdown(job.Spec.Topic), counts.Done(), job.Matched, counts.Retried, counts.Failed, counts.Dead, counts.Skipped, job.CameBack)
 	if job.State == dlq.JobRunning && job.RecentPerSecond > 0 {

@@ -19,16 +19,14 @@ const progressInterval = 15 * time.Second
 type lanesEnd int
 
 const (
-	// lanesStopped: the lanes were stopped, and messages may be left.
-	lanesStopped lanesEnd = iota
 	// lanesDone: no message is left.
-	lanesDone
+	lanesDone lanesEnd = iota
 	// lanesAtStepLimit: the step limit of the ramp is reached.
 	lanesAtStepLimit
 	// lanesClosed: a lane was not allowed to claim, though the job should run.
 	lanesClosed
-	// lanesContinueAsNew: the workflow should continue as new.
-	lanesContinueAsNew
+	// lanesStopped: the lanes were stopped, or the workflow should continue as new. Messages may be left.
+	lanesStopped
 )
 
 // laneGroup is the lanes of a call of runLanes.
@@ -58,7 +56,7 @@ func (r *bulkRun) runLanes(ctx workflow.Context) (lanesEnd, error) {
 	waitCtx, wake := workflow.WithCancel(ctx)
 	defer wake()
 	group := &laneGroup{ended: make([]bool, r.job.Lanes), waiting: make([]*activities.LaneResult, r.job.Lanes)}
-	end := lanesStopped
+	end := lanesDone
 	for i := range group.ended {
 		workflow.Go(waitCtx, func(waitCtx workflow.Context) {
 			laneEnd, err := r.runLane(waitCtx, group, i)
@@ -88,8 +86,8 @@ func (r *bulkRun) awaitLanes(ctx workflow.Context, group *laneGroup, wake workfl
 			return activities.StateInput{ID: r.in.ID, State: dlq.JobCancelling, Reason: cancelReason}
 		case group.err != nil:
 			return activities.StateInput{ID: r.in.ID, State: dlq.JobCancelling, Reason: reasonOf(group.err)}
-		case r.pause != nil:
-			return activities.StateInput{ID: r.in.ID, State: dlq.JobPausing, Reason: r.pause.Reason}
+		case r.Paused != nil:
+			return activities.StateInput{ID: r.in.ID, State: dlq.JobPausing, Reason: r.Paused.Reason}
 		default:
 			return activities.StateInput{}
 		}
@@ -100,7 +98,7 @@ func (r *bulkRun) awaitLanes(ctx workflow.Context, group *laneGroup, wake workfl
 			asked = want
 			wake()
 			if want.State != "" {
-				if err := r.updateJob(r.jobCtx, "claim nothing more: "+string(want.State), r.steps.StopJob, want); err != nil {
+				if err := r.updateJob(storeOptions(r.jobCtx, "claim nothing more: "+string(want.State)), r.steps.StopJob, want); err != nil {
 					return err
 				}
 				r.describe(ctx)
@@ -140,7 +138,7 @@ func (r *bulkRun) runLane(ctx workflow.Context, group *laneGroup, i int) (lanesE
 		case activities.LaneTimeSlice:
 		}
 		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
-			return lanesContinueAsNew, nil
+			return lanesStopped, nil
 		}
 	}
 	return lanesStopped, nil
@@ -150,8 +148,8 @@ func (r *bulkRun) runLane(ctx workflow.Context, group *laneGroup, i int) (lanesE
 // lane that has not ended waits, the job pauses.
 func (r *bulkRun) waitForTarget(ctx workflow.Context, group *laneGroup, i int, result *activities.LaneResult) error {
 	group.waiting[i] = result
-	if r.pause == nil && ctx.Err() == nil && group.allWaiting() && !workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
-		r.pause = selfPause(group.waiting) // this also cancels the timer below
+	if r.Paused == nil && ctx.Err() == nil && group.allWaiting() && !workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
+		r.Paused = selfPause(group.waiting) // this also cancels the timer below
 	}
 	timer := workflow.TimerOptions{Summary: fmt.Sprintf("lane %d waits: %s", i+1, result.Reason)}
 	err := workflow.NewTimerWithOptions(ctx, result.For, timer).Get(ctx, nil)
@@ -190,8 +188,4 @@ func (r *bulkRun) reportProgress(ctx workflow.Context) {
 			r.describe(ctx)
 		}
 	}
-}
-
-func (r *bulkRun) readJob(ctx workflow.Context) error {
-	return r.updateJob(ctx, "read the progress", r.steps.ReadJob, r.in.ID)
 }

@@ -15,17 +15,17 @@ import (
 // Without a ramp openRampStep does nothing.
 func (r *bulkRun) openRampStep() error {
 	ramp := r.job.Spec.Ramp
-	if ramp == nil || r.rampStepOpen || r.rampStep > len(ramp.Steps) {
+	if ramp == nil || r.StepOpen || r.RampStep > len(ramp.Steps) {
 		return nil
 	}
 	limit := activities.StepLimitInput{ID: r.job.ID}
 	summary := "ramp: the rest"
-	if r.rampStep < len(ramp.Steps) {
-		messages := int64(ramp.Steps[r.rampStep])
+	if r.RampStep < len(ramp.Steps) {
+		messages := int64(ramp.Steps[r.RampStep])
 		limit.Messages = &messages
-		summary = fmt.Sprintf("ramp: step %d, %d messages", r.rampStep+1, messages)
+		summary = fmt.Sprintf("ramp: step %d, %d messages", r.RampStep+1, messages)
 	}
-	r.rampStepOpen = true
+	r.StepOpen = true
 	ctx := storeOptions(r.jobCtx, summary)
 	return workflow.ExecuteActivity(ctx, r.steps.SetStepLimit, limit).Get(ctx, nil)
 }
@@ -34,15 +34,15 @@ func (r *bulkRun) openRampStep() error {
 // job when these are too many. done says that no messages are left.
 func (r *bulkRun) watchRampStep(ctx workflow.Context) (done bool, err error) {
 	ramp := r.job.Spec.Ramp
-	if ramp == nil || !r.rampStepOpen || r.rampStep >= len(ramp.Steps) {
+	if ramp == nil || !r.StepOpen || r.RampStep >= len(ramp.Steps) {
 		return true, nil
 	}
 	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Sent step %d of the ramp, %d messages. Waiting %s for messages that come back.",
-		r.rampStep+1, ramp.Steps[r.rampStep], ramp.Wait))
-	if _, err := workflow.AwaitWithTimeout(ctx, ramp.Wait, func() bool { return r.pause != nil }); err != nil {
+		r.RampStep+1, ramp.Steps[r.RampStep], ramp.Wait))
+	if _, err := workflow.AwaitWithTimeout(ctx, ramp.Wait, func() bool { return r.Paused != nil }); err != nil {
 		return false, err
 	}
-	if r.pause != nil {
+	if r.Paused != nil {
 		return false, nil // paused by an operator; the step is checked again after the resume
 	}
 	unknown := ""
@@ -52,21 +52,21 @@ func (r *bulkRun) watchRampStep(ctx workflow.Context) (done bool, err error) {
 			return false, err // paused by an operator, or the history is long
 		}
 	}
-	r.rampStep, r.rampStepOpen = r.rampStep+1, false
+	r.RampStep, r.StepOpen = r.RampStep+1, false
 	if err := r.readJob(ctx); err != nil {
 		return false, err
 	}
 	sent, back := r.job.Counts.Retried, r.job.CameBack
-	if r.pause == nil && sent > 0 && float64(back) > ramp.MaxCameBack*float64(sent) {
-		r.pause = &Pause{Reason: fmt.Sprintf(
+	if r.Paused == nil && sent > 0 && float64(back) > ramp.MaxCameBack*float64(sent) {
+		r.Paused = &Pause{Reason: fmt.Sprintf(
 			"%d of %d messages came back after step %d of the ramp, more than %g %%; resume to continue, or cancel",
-			back, sent, r.rampStep, ramp.MaxCameBack*100)}
+			back, sent, r.RampStep, ramp.MaxCameBack*100)}
 	}
-	if r.pause == nil && unknown != "" {
-		r.pause = &Pause{Reason: fmt.Sprintf("nobody knows whether consumers got past the messages of step %d of the ramp: %s; resume to continue, or cancel",
-			r.rampStep, unknown)}
+	if r.Paused == nil && unknown != "" {
+		r.Paused = &Pause{Reason: fmt.Sprintf("nobody knows whether consumers got past the messages of step %d of the ramp: %s; resume to continue, or cancel",
+			r.RampStep, unknown)}
 	}
-	return r.job.Counts.Done() >= r.job.Matched && r.pause == nil, nil
+	return r.job.Counts.Done() >= r.job.Matched && r.Paused == nil, nil
 }
 
 // The wait between two looks at the verified messages doubles. A reason that is gone once the
@@ -97,8 +97,8 @@ func (r *bulkRun) awaitVerified(ctx workflow.Context) (verified bool, unknown st
 			return true, "", nil
 		}
 		workflow.SetCurrentDetails(ctx, fmt.Sprintf("Waiting until consumers get past step %d of the ramp: %d messages verified, %d not yet.",
-			r.rampStep+1, v.Yes, v.No-v.CameBack+v.Unknown))
-		stops := func() bool { return r.pause != nil || workflow.GetInfo(ctx).GetContinueAsNewSuggested() }
+			r.RampStep+1, v.Yes, v.No-v.CameBack+v.Unknown))
+		stops := func() bool { return r.Paused != nil || workflow.GetInfo(ctx).GetContinueAsNewSuggested() }
 		if stopped, err := workflow.AwaitWithTimeout(ctx, wait, stops); stopped || err != nil {
 			return false, "", err
 		}

@@ -107,13 +107,13 @@ func (r *bulkRun) onPause(ctx workflow.Context, in PauseUpdate) (dlq.Job, error)
 	if reason == "" {
 		reason = "paused by an operator"
 	}
-	r.pause = &Pause{Reason: reason, Update: workflow.GetCurrentUpdateInfo(ctx).ID}
+	r.Paused = &Pause{Reason: reason, Update: workflow.GetCurrentUpdateInfo(ctx).ID}
 	return r.awaitPauseUpdate(ctx, func() bool { return r.job.State == dlq.JobPaused && r.job.Reason == reason })
 }
 
 // onResume returns once the job runs again.
 func (r *bulkRun) onResume(ctx workflow.Context) (dlq.Job, error) {
-	r.pause, r.resumedBy = nil, workflow.GetCurrentUpdateInfo(ctx).ID
+	r.Paused, r.resumedBy = nil, workflow.GetCurrentUpdateInfo(ctx).ID
 	return r.awaitPauseUpdate(ctx, func() bool { return r.job.State == dlq.JobRunning })
 }
 

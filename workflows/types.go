@@ -47,13 +47,14 @@ type JobInput struct {
 	Resumed *Resumed `json:"resumed,omitempty"`
 }
 
-// Resumed is the state that a run passes to the next run when continuing as new.
+// Resumed is the state of RetryAll that a run passes to the next run when continuing as new.
 type Resumed struct {
-	Published bool `json:"published"`
-	// RampStep is the current step of the ramp when StepOpen is set, else the next step.
-	RampStep int  `json:"ramp_step,omitempty"`
+	Published bool `json:"published"` // for JobResult.Published
+	// RampStep counts the finished steps of the ramp. It is also the index of the open step.
+	RampStep int `json:"ramp_step,omitempty"`
+	// StepOpen is set while step RampStep runs: the job's row has its limit, or no limit after the last step.
 	StepOpen bool `json:"step_open,omitempty"`
-	// Paused says that the job is paused, and why.
+	// Paused is a pause that the job must make or is in; nil if the job is to run.
 	Paused *Pause `json:"paused,omitempty"`
 }
 
