@@ -146,8 +146,6 @@ func (c *cause) sentence() string {
 		return string(c.outage) + c.peer()
 	case c.constraint() != "" || c.has(nounColumn) || strings.Contains(names, " ORA-"):
 		return names // the text depends on the language of the database
-	}
-	switch {
 	case names == "":
 		return words
 	case words == "":

@@ -88,7 +88,7 @@ func goFunction(line string) string {
 }
 
 func isOwnGo(name, location string) bool {
-	if strings.Contains(location, "/pkg/mod/") || strings.Contains(location, "/vendor/") || strings.Contains(location, "@v") {
+	if containsAny(location, "/pkg/mod/", "/vendor/", "@v") {
 		return false
 	}
 	slash := strings.LastIndexByte(name, '/') + 1

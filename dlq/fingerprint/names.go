@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -28,33 +29,34 @@ type noun struct {
 	named  bool // a name was read; others may follow in a list
 }
 
+// nouns are the words for each kind of name.
+var nouns = func() map[string]noun {
+	all := map[string]noun{}
+	for words, n := range map[string]noun{
+		`field fields property properties parameter parameters param argument arguments attribute attributes
+		propertypath`: {text: nounField, strong: true},
+		"column columns spalte colonne columna coluna":        {text: nounColumn, strong: true, digits: true},
+		"constraint contrainte restricción restrição vincolo": {text: nounConstraint, strong: true, digits: true},
+		"index table relation":                                {text: "table", digits: true},
+		"reading key path element variable header":            {text: nounField},
+		"method function calling":                             {text: nounMethod},
+		"invoke":                                              {text: nounMethod, quoted: true},
+		"class type schema subject module bean event command": {text: nounType},
+		"code errorcode error_code sqlstate errno":            {text: nounCode, digits: true},
+	} {
+		for word := range strings.FieldsSeq(words) {
+			all[word] = n
+		}
+	}
+	return all
+}()
+
 // nounOf returns the zero value for other words.
 func nounOf(word string) noun {
-	switch word {
-	case "field", "fields", "property", "properties", "parameter", "parameters", "param", "argument", "arguments", "attribute",
-		"attributes", "propertypath":
-		return noun{text: nounField, strong: true}
-	case "column", "columns", "spalte", "colonne", "columna", "coluna":
-		return noun{text: nounColumn, strong: true, digits: true}
-	case nounConstraint, "contrainte", "restricción", "restrição", "vincolo":
-		return noun{text: nounConstraint, strong: true, digits: true}
-	case "index", "table", "relation":
-		return noun{text: "table", digits: true}
-	case "reading", "key", "path", "element", "variable", "header":
-		return noun{text: nounField}
-	case "method", "function", "calling":
-		return noun{text: nounMethod}
-	case "invoke":
-		return noun{text: nounMethod, quoted: true}
-	case "class", "type", "schema", "subject", "module", "bean", "event", "command":
-		return noun{text: nounType}
-	case "code", "errorcode", "error_code", "sqlstate", "errno":
-		return noun{text: nounCode, digits: true}
-	}
 	if strings.HasSuffix(word, "-constraint") {
-		return noun{text: nounConstraint, strong: true, digits: true}
+		word = nounConstraint
 	}
-	return noun{}
+	return nouns[word]
 }
 
 // after says what a character means for a pending name.
@@ -296,25 +298,14 @@ func (s *scanner) isSubscript(before int) bool {
 	return before > 1 && s.in[before-1] == '[' && isLetter(s.in[before-2]) && s.pos < len(s.in) && s.in[s.pos] == ']'
 }
 
+var year = regexp.MustCompile(`[0-9]{4}`)
+
 // addName keeps a name. A year in it is data, as in the table orders_2026_03.
 func (s *scanner) addName(kind, name string) {
-	if kind != nounCode && kind != nounStatus && hasYear(name) {
+	if kind != nounCode && kind != nounStatus && year.MatchString(name) {
 		name = strings.TrimRight(withoutDigits(name), "#._-")
 	}
 	s.keepName(kind + " " + name)
-}
-
-func hasYear(name string) bool {
-	digits := 0
-	for i := range len(name) {
-		if digits++; !isDigit(name[i]) {
-			digits = 0
-		}
-		if digits == 4 {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *scanner) keepName(name string) {
@@ -325,15 +316,8 @@ func (s *scanner) keepName(name string) {
 
 // isIdentifier accepts letters, digits and the marks between the parts of a name.
 func isIdentifier(text string) bool {
-	if text == "" || len(text) > maxIdentifier || !isLetter(text[0]) && text[0] != '_' && text[0] != '$' {
-		return false
-	}
-	for i := range len(text) {
-		if c := text[i]; c >= 0x80 || !isAlnum(c) && strings.IndexByte("_$.-/", c) < 0 {
-			return false
-		}
-	}
-	return true
+	return text != "" && len(text) <= maxIdentifier && !isDigit(text[0]) && strings.IndexByte(".-/", text[0]) < 0 &&
+		strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_$.-/") == ""
 }
 
 // isCodeShaped reports whether a name is written as in a program: snake_case, camelCase, a.path, or CAPITALS.

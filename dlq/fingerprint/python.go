@@ -52,10 +52,11 @@ func trimBars(line string) (body string, depth int) {
 // line reads a line that begins at start and, behind bars, at.
 func (p *pythonParser) line(body string, start, at, depth int) {
 	inner, indent := trimIndent(body)
+	path, function, isFrame := pythonFrame(inner)
 	switch {
-	case isPythonFrame(inner):
+	case isFrame:
 		p.e.depth = depth
-		p.frame(inner)
+		p.frame(path, function)
 	case inner == "", strings.HasSuffix(body, "Traceback (most recent call last):"), strings.HasPrefix(body, "-----"),
 		strings.HasPrefix(body, "+-"):
 		p.end(start)
@@ -79,11 +80,8 @@ func (p *pythonParser) end(at int) {
 	p.e, p.message = exception{}, -1
 }
 
-// frame reads `File "/app/shop/orders.py", line 31, in price`. The last frame counts.
-func (p *pythonParser) frame(line string) {
-	path, rest := cutPythonPath(line)
-	_, function, _ := strings.Cut(rest, ", in ")
-	function = cmp.Or(function, "<module>")
+// frame keeps a frame. The last one counts.
+func (p *pythonParser) frame(path, function string) {
 	if function[0] == '<' && function != "<module>" && p.e.first != "" {
 		return // a lambda or comprehension belongs to the function around it
 	}
@@ -98,17 +96,12 @@ func (p *pythonParser) frame(line string) {
 	}
 }
 
-func isPythonFrame(body string) bool {
-	if !strings.HasPrefix(body, `File "`) {
-		return false
-	}
-	i := strings.Index(body, `", line `)
-	return i > 0 && i+8 < len(body) && isDigit(body[i+8])
-}
-
-func cutPythonPath(frame string) (path, rest string) {
-	path, rest, _ = strings.Cut(frame[len(`File "`):], `"`)
-	return path, rest
+// pythonFrame reads `File "/app/shop/orders.py", line 31, in price`.
+func pythonFrame(body string) (path, function string, ok bool) {
+	rest, ok := strings.CutPrefix(body, `File "`)
+	path, rest, isNumbered := strings.Cut(rest, `", line `)
+	_, function, _ = strings.Cut(rest, ", in ")
+	return path, cmp.Or(function, "<module>"), ok && isNumbered && rest != "" && isDigit(rest[0])
 }
 
 func isOwnPython(path string) bool {

@@ -180,11 +180,10 @@ func formatOfLine(body string, indent int) (f format, isOwn bool) {
 	if _, own, ok := rubyFrame(body); ok {
 		return ruby.parse, own
 	}
-	inner := strings.TrimLeft(body, "|+ ")
-	switch {
-	case isPythonFrame(inner):
-		path, _ := cutPythonPath(inner)
+	if path, _, ok := pythonFrame(strings.TrimLeft(body, "|+ ")); ok {
 		return parsePython, isOwnPython(path)
+	}
+	switch {
 	case strings.HasPrefix(body, "goroutine ") && strings.HasSuffix(body, "]:"), indent > 0 && isGoLocation(body):
 		return parseGo, false
 	}
