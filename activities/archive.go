@@ -178,19 +178,11 @@ func drain(ctx context.Context, olderThan time.Duration, most int, batch batches
 func withDeadline(ctx context.Context, batch func(context.Context) (int64, error)) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	stopping := activity.GetWorkerStopChannel(ctx)
 	go func() {
 		select {
 		case <-ctx.Done():
-			return
-		case <-stopping:
-		}
-		timer := time.NewTimer(batchGrace)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-			cancel()
+		case <-activity.GetWorkerStopChannel(ctx):
+			time.AfterFunc(batchGrace, cancel)
 		}
 	}()
 	return batch(ctx)

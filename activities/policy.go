@@ -30,17 +30,14 @@ func PolicyOf(category dlq.Category) Policy {
 	case dlq.CategoryAuth, dlq.CategoryBadData:
 		// A second attempt would get the same answer. An operator has to change
 		// something.
-		return Policy{Attempts: 1}
-	default:
-		return Policy{Attempts: 1}
 	}
+	return Policy{Attempts: 1}
 }
 
 // Wait returns the wait after the given attempt, counted from 1. A wait that the target
 // asked for takes precedence.
 func (p Policy) Wait(attempt int, err error) time.Duration {
-	var delivery *dlq.DeliveryError
-	if errors.As(err, &delivery) && delivery.RetryAfter > 0 {
+	if delivery, ok := errors.AsType[*dlq.DeliveryError](err); ok && delivery.RetryAfter > 0 {
 		return delivery.RetryAfter
 	}
 	return time.Duration(float64(p.First) * math.Pow(p.Factor, float64(attempt-1)))

@@ -83,17 +83,12 @@ func (a *Retry) MarkRetrying(ctx context.Context, in RetryInput) (Claimed, error
 		return Claimed{}, err
 	}
 	claim, err := a.Store.Claim(ctx, in.MessageID, in.Owner, in.OperationID)
-	var owned *dlq.OwnedError
-	if errors.As(err, &owned) {
-		if err := a.releaseIfGone(ctx, owned); err != nil {
-			return Claimed{}, toTemporal(err)
+	if owned, ok := errors.AsType[*dlq.OwnedError](err); ok {
+		if err = a.releaseIfGone(ctx, owned); err == nil {
+			claim, err = a.Store.Claim(ctx, in.MessageID, in.Owner, in.OperationID)
 		}
-		claim, err = a.Store.Claim(ctx, in.MessageID, in.Owner, in.OperationID)
 	}
-	if err != nil {
-		return Claimed{}, toTemporal(err)
-	}
-	return Claimed{OriginalTopic: claim.OriginalTopic, RetryCount: claim.RetryCount, MaxRetries: claim.MaxRetries}, nil
+	return Claimed{OriginalTopic: claim.OriginalTopic, RetryCount: claim.RetryCount, MaxRetries: claim.MaxRetries}, toTemporal(err)
 }
 
 // checkOwner refuses an owner that is another workflow: a workflow that somebody else has written could
@@ -198,14 +193,11 @@ func (a *Retry) Finalize(ctx context.Context, in FinalizeInput) (Finalized, erro
 		return Finalized{}, err
 	}
 	message, ended, err := a.Store.Finalize(ctx, in.Owner, in.Outcome)
-	if err != nil {
-		return Finalized{}, toTemporal(err)
-	}
-	if ended { // else an earlier call has counted and logged the end
+	if err == nil && ended { // else an earlier call has counted and logged the end
 		a.Metrics.retried(&in.Outcome)
 		logger(ctx, a.Log).Info("retry finished", zap.Stringer("message_id", message.ID),
 			zap.String("topic", message.OriginalTopic), zap.String("result", string(in.Outcome.Result)),
 			zap.String("status", string(message.Status)), zap.String("error", in.Outcome.Error))
 	}
-	return Finalized{Status: message.Status, RetryCount: message.RetryCount, MaxRetries: message.MaxRetries}, nil
+	return Finalized{Status: message.Status, RetryCount: message.RetryCount, MaxRetries: message.MaxRetries}, toTemporal(err)
 }

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -29,13 +30,11 @@ func (r *Router) Publish(ctx context.Context, envelopes []dlq.Envelope, order dl
 	type key struct{ target, key string }
 	unreadable := map[key]error{}
 	for i := range routed {
-		e := &routed[i]
+		e, d := &routed[i], &deliveries[i]
 		target, err := r.Targets.Of(e.OriginalTopic, e.TargetTopic)
+		d.Target = dlq.Target{Topic: cmp.Or(target, e.Target()), Partition: dlq.AnyPartition}
 		if err != nil { // the configuration was changed meanwhile
-			deliveries[i] = dlq.Delivery{
-				Target: dlq.Target{Topic: e.Target(), Partition: dlq.AnyPartition},
-				Err:    &dlq.DeliveryError{Category: dlq.CategoryAuth, TargetOnly: true, Err: err},
-			}
+			d.Err = &dlq.DeliveryError{Category: dlq.CategoryAuth, TargetOnly: true, Err: err}
 			continue
 		}
 		e.TargetTopic = target
@@ -44,14 +43,14 @@ func (r *Router) Publish(ctx context.Context, envelopes []dlq.Envelope, order dl
 		isOrdered := order != dlq.OrderNone && e.Record.Key != nil
 		switch earlier := unreadable[k]; {
 		case isOrdered && earlier != nil:
-			deliveries[i] = dlq.Delivery{Target: dlq.Target{Topic: target, Partition: dlq.AnyPartition}, Err: &dlq.BlockedError{Cause: earlier}}
+			d.Err = &dlq.BlockedError{Cause: earlier}
 		case e.Unreadable != nil:
 			unreadable[k] = &dlq.DeliveryError{Category: dlq.CategoryBadData, MessageOnly: true, Err: e.Unreadable}
-			deliveries[i] = dlq.Delivery{Target: dlq.Target{Topic: target, Partition: dlq.AnyPartition}, Err: unreadable[k]}
+			d.Err = unreadable[k]
 		case isEndpoint:
 			http = append(http, i)
 		case r.Kafka == nil:
-			deliveries[i] = dlq.Delivery{Target: dlq.Target{Topic: target, Partition: dlq.AnyPartition}, Unsent: true}
+			d.Unsent = true
 		default:
 			kafka = append(kafka, i)
 		}
