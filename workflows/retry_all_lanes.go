@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -31,22 +32,22 @@ const (
 
 // laneGroup is the lanes of a call of runLanes.
 type laneGroup struct {
-	ended []bool
-	// waiting has the result of each lane that waits for a closed target, else nil.
-	waiting []*activities.LaneResult
-	err     error // of the first lane that failed
+	lanes []laneState
+	err   error // of the first lane that failed
 }
 
-func (g *laneGroup) allEnded() bool { return !slices.Contains(g.ended, false) }
+type laneState struct {
+	ended   bool
+	waiting *activities.LaneResult // of a lane that waits for a closed target, else nil
+}
+
+func (g *laneGroup) allEnded() bool {
+	return !slices.ContainsFunc(g.lanes, func(l laneState) bool { return !l.ended })
+}
 
 // allWaiting tells whether every lane that has not ended waits.
 func (g *laneGroup) allWaiting() bool {
-	for i := range g.ended {
-		if !g.ended[i] && g.waiting[i] == nil {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(g.lanes, func(l laneState) bool { return !l.ended && l.waiting == nil })
 }
 
 // runLanes starts every lane and waits for all of them. When a lane fails, the job is to
@@ -55,12 +56,12 @@ func (g *laneGroup) allWaiting() bool {
 func (r *bulkRun) runLanes(ctx workflow.Context) (lanesEnd, error) {
 	waitCtx, wake := workflow.WithCancel(ctx)
 	defer wake()
-	group := &laneGroup{ended: make([]bool, r.job.Lanes), waiting: make([]*activities.LaneResult, r.job.Lanes)}
+	group := &laneGroup{lanes: make([]laneState, r.job.Lanes)}
 	end := lanesDone
-	for i := range group.ended {
+	for i := range group.lanes {
 		workflow.Go(waitCtx, func(waitCtx workflow.Context) {
 			laneEnd, err := r.runLane(waitCtx, group, i)
-			group.ended[i], group.waiting[i] = true, nil
+			group.lanes[i] = laneState{ended: true}
 			end = max(end, laneEnd)
 			if err != nil && waitCtx.Err() == nil && group.err == nil {
 				group.err = err
@@ -147,13 +148,13 @@ func (r *bulkRun) runLane(ctx workflow.Context, group *laneGroup, i int) (lanesE
 // waitForTarget lets a lane wait for a closed target while the rest continue. When every
 // lane that has not ended waits, the job pauses.
 func (r *bulkRun) waitForTarget(ctx workflow.Context, group *laneGroup, i int, result *activities.LaneResult) error {
-	group.waiting[i] = result
+	group.lanes[i].waiting = result
 	if r.Paused == nil && ctx.Err() == nil && group.allWaiting() && !workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
-		r.Paused = selfPause(group.waiting) // this also cancels the timer below
+		r.Paused = selfPause(group.lanes) // this also cancels the timer below
 	}
 	timer := workflow.TimerOptions{Summary: fmt.Sprintf("lane %d waits: %s", i+1, result.Reason)}
 	err := workflow.NewTimerWithOptions(ctx, result.For, timer).Get(ctx, nil)
-	group.waiting[i] = nil
+	group.lanes[i].waiting = nil
 	return err
 }
 
@@ -162,19 +163,14 @@ const closedReason = "all that is left waits for a target that refuses everythin
 
 // selfPause is the pause of a job whose lanes all wait. The pause lasts until the first of their
 // targets may be tried again.
-func selfPause(waiting []*activities.LaneResult) *Pause {
+func selfPause(lanes []laneState) *Pause {
 	pause := &Pause{TargetClosed: true}
-	for _, lane := range waiting {
-		if lane == nil {
-			continue
-		}
-		if lane.Category == dlq.CategoryAuth {
-			if pause.Reason == "" {
-				pause.Reason = closedReason + lane.Reason + "; fix that, then resume"
-			}
-			continue // waiting does not fix an authorisation
-		}
-		if pause.For == 0 || lane.For < pause.For {
+	for _, l := range lanes {
+		switch lane := l.waiting; {
+		case lane == nil:
+		case lane.Category == dlq.CategoryAuth: // waiting does not fix an authorisation
+			pause.Reason = cmp.Or(pause.Reason, closedReason+lane.Reason+"; fix that, then resume")
+		case pause.For == 0 || lane.For < pause.For:
 			pause.Reason, pause.For = closedReason+lane.Reason, max(lane.For, time.Second)
 		}
 	}

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
@@ -78,26 +79,20 @@ func (u RateUpdate) check() error {
 const typeEnded = "Ended"
 
 func (r *bulkRun) handleUpdates(ctx workflow.Context) error {
-	if err := workflow.SetQueryHandler(ctx, QueryProgress, func() (dlq.Job, error) { return r.job, nil }); err != nil {
-		return err
-	}
-	err := workflow.SetUpdateHandlerWithOptions(ctx, UpdatePause, r.onPause, workflow.UpdateHandlerOptions{
-		Description: `Pauses the job. Input: {"reason": "…"}, or nothing.`,
-		Validator:   func(_ workflow.Context, in PauseUpdate) error { return in.check() },
-	})
-	if err != nil {
-		return err
-	}
-	err = workflow.SetUpdateHandlerWithOptions(ctx, UpdateResume, r.onResume, workflow.UpdateHandlerOptions{
-		Description: "Resumes the job. No input.",
-	})
-	if err != nil {
-		return err
-	}
-	return workflow.SetUpdateHandlerWithOptions(ctx, UpdateSetRate, r.onSetRate, workflow.UpdateHandlerOptions{
-		Description: `Limits the job to so many messages per second. Input: {"per_second": 100}; 0 lifts the limit.`,
-		Validator:   func(_ workflow.Context, in RateUpdate) error { return in.check() },
-	})
+	return errors.Join(
+		workflow.SetQueryHandler(ctx, QueryProgress, func() (dlq.Job, error) { return r.job, nil }),
+		workflow.SetUpdateHandlerWithOptions(ctx, UpdatePause, r.onPause, workflow.UpdateHandlerOptions{
+			Description: `Pauses the job. Input: {"reason": "…"}, or nothing.`,
+			Validator:   func(_ workflow.Context, in PauseUpdate) error { return in.check() },
+		}),
+		workflow.SetUpdateHandlerWithOptions(ctx, UpdateResume, r.onResume, workflow.UpdateHandlerOptions{
+			Description: "Resumes the job. No input.",
+		}),
+		workflow.SetUpdateHandlerWithOptions(ctx, UpdateSetRate, r.onSetRate, workflow.UpdateHandlerOptions{
+			Description: `Limits the job to so many messages per second. Input: {"per_second": 100}; 0 lifts the limit.`,
+			Validator:   func(_ workflow.Context, in RateUpdate) error { return in.check() },
+		}),
+	)
 }
 
 // onPause returns once no message of the job is RETRYING. The claims stop immediately; the
@@ -151,11 +146,7 @@ func (r *bulkRun) await(ctx workflow.Context, condition func() bool) (dlq.Job, e
 		return dlq.Job{}, err
 	}
 	if r.phase == phaseEnded {
-		return dlq.Job{}, errEnded()
+		return dlq.Job{}, temporal.NewNonRetryableApplicationError("the bulk retry has ended", typeEnded, nil)
 	}
 	return r.job, nil
-}
-
-func errEnded() error {
-	return temporal.NewNonRetryableApplicationError("the bulk retry has ended", typeEnded, nil)
 }
