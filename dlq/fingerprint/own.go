@@ -65,25 +65,22 @@ func isLibraryClass(class string) bool {
 // languages are the packages of exceptions that are faults of the method they come from.
 var languages = set("java kotlin scala System builtins decimal datetime")
 
-// goLibraries are the module hosts and owners of Go libraries, for programs that are built with -trimpath and a vendor
-// folder. Others are recognized by their path.
-var goLibraries = set(`
-google.golang.org golang.org gopkg.in go.uber.org go.opentelemetry.io k8s.io
-github.com/segmentio github.com/twmb github.com/IBM github.com/Shopify github.com/confluentinc github.com/ThreeDotsLabs
-github.com/lovoo github.com/jackc github.com/lib github.com/go-sql-driver github.com/jmoiron github.com/redis github.com/go-redis
-github.com/pkg github.com/gofiber github.com/valyala github.com/gin-gonic github.com/labstack github.com/go-chi
-github.com/gorilla github.com/hashicorp github.com/aws github.com/Azure github.com/sirupsen github.com/rs github.com/prometheus
-github.com/grpc-ecosystem github.com/stretchr github.com/cenkalti github.com/avast github.com/linkedin github.com/hamba
-gorm.io entgo.io go.mongodb.org cloud.google.com sigs.k8s.io connectrpc.com go.temporal.io go.etcd.io modernc.org nhooyr.io
-github.com/golang github.com/google github.com/googleapis github.com/minio github.com/nats-io github.com/bufbuild github.com/goccy
-github.com/json-iterator github.com/bytedance github.com/mailru github.com/tidwall github.com/elastic github.com/olivere github.com/opensearch-project
-github.com/ClickHouse github.com/gocql github.com/neo4j github.com/couchbase github.com/rabbitmq github.com/streadway github.com/eapache
-github.com/stripe github.com/sony github.com/failsafe-go github.com/go-playground github.com/asaskevich github.com/santhosh-tekuri
-github.com/xeipuuv github.com/go-resty github.com/go-kit github.com/go-kratos github.com/zeromicro github.com/apache github.com/cockroachdb
-github.com/uptrace github.com/volatiletech github.com/samber github.com/spf13 github.com/getsentry github.com/DataDog github.com/gogo
-github.com/vmihailenco github.com/klauspost github.com/pierrec github.com/microsoft github.com/denisenkom github.com/shopspring
-github.com/oklog github.com/panjf2000
+// goHosts are the module hosts of Go libraries, and goOwners the owners of those on GitHub, for programs that are built with
+// -trimpath and a vendor folder. Others are recognized by their path.
+var (
+	goHosts = set(`
+google.golang.org golang.org gopkg.in go.uber.org go.opentelemetry.io k8s.io gorm.io entgo.io go.mongodb.org cloud.google.com sigs.k8s.io
+connectrpc.com go.temporal.io go.etcd.io modernc.org nhooyr.io
 `)
+	goOwners = set(`
+segmentio twmb IBM Shopify confluentinc ThreeDotsLabs lovoo jackc lib go-sql-driver jmoiron redis go-redis pkg gofiber valyala gin-gonic
+labstack go-chi gorilla hashicorp aws Azure sirupsen rs prometheus grpc-ecosystem stretchr cenkalti avast linkedin hamba golang google
+googleapis minio nats-io bufbuild goccy json-iterator bytedance mailru tidwall elastic olivere opensearch-project ClickHouse gocql neo4j
+couchbase rabbitmq streadway eapache stripe sony failsafe-go go-playground asaskevich santhosh-tekuri xeipuuv go-resty go-kit go-kratos
+zeromicro apache cockroachdb uptrace volatiletech samber spf13 getsentry DataDog gogo vmihailenco klauspost pierrec microsoft denisenkom
+shopspring oklog panjf2000
+`)
+)
 
 // goStandard are the first elements of the standard library's packages.
 var goStandard = set(`
@@ -95,7 +92,7 @@ structs sync syscall testing text time unicode unique unsafe vendor weak
 func isGoLibrary(pkg string) bool {
 	first, rest, _ := strings.Cut(pkg, "/")
 	owner, _, _ := strings.Cut(rest, "/")
-	return goStandard[first] || goLibraries[first] || goLibraries[first+"/"+owner]
+	return goStandard[first] || goHosts[first] || first == "github.com" && goOwners[owner]
 }
 
 // words is a set of names or words.
