@@ -329,14 +329,9 @@ func isCodeShaped(name string) bool {
 func isConstant(name string) bool { return strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" }
 
 // isMixed recognizes snake_case and camelCase.
-func isMixed(name string) bool {
-	for i := range len(name) {
-		if name[i] == '_' || i > 0 && isUpper(name[i]) && isLower(name[i-1]) {
-			return true
-		}
-	}
-	return false
-}
+func isMixed(name string) bool { return mixed.MatchString(name) }
+
+var mixed = regexp.MustCompile(`_|[a-z][A-Z]`)
 
 // isDataCode tells the code of a carrier or a country from that of an error, by the word before it.
 func (s *scanner) isDataCode() bool {
