@@ -46,18 +46,16 @@ func (q *Quotes) addOpaque(document []byte, levels int) {
 				q.Add(text)
 			}
 			i = end
-		case c == '"' || isDelimiter(c):
-			i++
 		default:
-			end := endOfWord(document, i)
-			if end > i {
-				q.Add(string(document[i:end]))
-				q.addNested(string(document[i:end]), levels)
-			} else {
+			word := document[i:endOfWord(document, i)]
+			if len(word) == 0 {
 				_, size := utf8.DecodeRune(document[i:])
-				end += size
+				i += size
+				continue
 			}
-			i = end
+			q.Add(string(word))
+			q.addNested(string(word), levels)
+			i += len(word)
 		}
 	}
 }

@@ -91,14 +91,12 @@ var htmlEscaped = strings.NewReplacer("&", `\u0026`, "<", `\u003c`, ">", `\u003e
 func escaped(text string) string {
 	var b strings.Builder
 	for _, c := range text {
-		switch {
-		case c < utf8.RuneSelf:
+		if c < utf8.RuneSelf {
 			b.WriteRune(c)
-		case c > 0xffff:
-			high, low := utf16.EncodeRune(c)
-			b.WriteString(`\u` + strconv.FormatInt(int64(high), 16) + `\u` + strconv.FormatInt(int64(low), 16))
-		default:
-			b.WriteString(`\u` + strconv.FormatInt(0x10000|int64(c), 16)[1:])
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, c) {
+			b.WriteString(`\u` + strconv.FormatInt(0x10000|int64(unit), 16)[1:])
 		}
 	}
 	return b.String()
@@ -188,16 +186,15 @@ func (q *Quotes) find(text string) (spans []span, isAll bool) {
 	if q.isFull {
 		return nil, true
 	}
-	run, head := span{begin: -1}, -1
-	closeRun := func() {
-		switch {
-		case run.begin < 0:
-		case run.end-run.begin >= minPart:
-			spans = append(spans, run)
-		case head >= 0:
-			spans = append(spans, span{head, run.end})
+	begin, head := -1, -1 // of the run of known grams, and of the hidden text in it
+	endRun := func(end int) {
+		if begin >= 0 && end-begin >= minPart {
+			head = begin
 		}
-		run, head = span{begin: -1}, -1
+		if head >= 0 {
+			spans = append(spans, span{head, end})
+		}
+		begin, head = -1, -1
 	}
 	var window uint64
 	for i := range len(text) {
@@ -212,19 +209,17 @@ func (q *Quotes) find(text string) (spans []span, isAll bool) {
 		}
 		isHead, found := q.grams[window]
 		if !found {
-			closeRun()
+			endRun(i)
 			continue
 		}
-		begin := i + 1 - gram
-		if run.begin < 0 {
-			run.begin = begin
+		if begin < 0 {
+			begin = i + 1 - gram
 		}
 		if isHead && head < 0 {
-			head = begin
+			head = i + 1 - gram
 		}
-		run.end = i + 1
 	}
-	closeRun()
+	endRun(len(text))
 	return merged(spans), false
 }
 
