@@ -31,7 +31,12 @@ type MaskProblem struct {
 }
 
 // Problems are the mistakes in the rule.
-func (r *MaskRule) Problems() (problems []MaskProblem) {
+func (r *MaskRule) Problems() []MaskProblem {
+	_, problems := r.compile()
+	return problems
+}
+
+func (r *MaskRule) compile() (rule maskRule, problems []MaskProblem) {
 	add := func(field string, index int, format string, args ...any) {
 		problems = append(problems, MaskProblem{field, index, fmt.Sprintf(format, args...)})
 	}
@@ -42,28 +47,43 @@ func (r *MaskRule) Problems() (problems []MaskProblem) {
 		add("", -1, "hides nothing: it needs value, key, headers or tags")
 	}
 	for i, glob := range r.Topics {
-		if _, err := compileGlob(glob); err != nil {
+		matches, err := compileGlob(glob)
+		if err != nil {
 			add("topics", i, "%s", err)
 		}
+		rule.topics = append(rule.topics, matches)
 	}
-	for field, paths := range map[string][]string{"value": r.Value, "key": r.Key} {
-		for i, path := range paths {
-			if _, err := masking.ParsePath(path); err != nil {
+	as := masking.Form(r.As)
+	targets := func(field string, paths []string) (all []masking.Target) {
+		for i, text := range paths {
+			path, err := masking.ParsePath(text)
+			if err != nil {
 				add(field, i, "%s", err)
 			}
+			all = append(all, masking.Target{Path: path, As: as})
+		}
+		return all
+	}
+	rule.mask.value, rule.mask.key = targets("value", r.Value), targets("key", r.Key)
+	for i, glob := range r.Headers {
+		if glob == "" {
+			add("headers", i, "is empty")
+		}
+		expression := anyRun.Replace(regexp.QuoteMeta(glob))
+		rule.mask.headers = append(rule.mask.headers, maskHeader{glob, regexp.MustCompile("(?is)^" + expression + "$"), as})
+	}
+	for i, tag := range r.Tags {
+		if tag == "" {
+			add("tags", i, "is empty")
 		}
 	}
-	for field, names := range map[string][]string{"headers": r.Headers, "tags": r.Tags} {
-		for i, name := range names {
-			if name == "" {
-				add(field, i, "is empty")
-			}
-		}
+	if len(r.Tags) > 0 {
+		rule.mask.tags = []maskTags{{r.Tags, as}}
 	}
-	if !slices.Contains(masking.Forms, masking.Form(r.As)) {
+	if !slices.Contains(masking.Forms, as) {
 		add("as", -1, "must be remove, mask, hash or last4, not %q", r.As)
 	}
-	return problems
+	return rule, problems
 }
 
 // Masking has the rules about which parts of messages are hidden. Nil hides nothing.
@@ -84,40 +104,17 @@ func NewMasking(rules []MaskRule, secret []byte) (*Masking, error) {
 	}
 	m := &Masking{all: &Mask{secret: secret}}
 	for i := range rules {
-		r := &rules[i]
-		if problems := r.Problems(); len(problems) > 0 {
+		rule, problems := rules[i].compile()
+		if len(problems) > 0 {
 			return nil, fmt.Errorf("masking rule %d: %s %s", i+1, problems[0].Field, problems[0].Message)
 		}
-		as := masking.Form(r.As)
-		if as == masking.Hash && len(secret) == 0 {
+		if masking.Form(rules[i].As) == masking.Hash && len(secret) == 0 {
 			return nil, fmt.Errorf("masking rule %d: hash needs a secret", i+1)
-		}
-		var rule maskRule
-		for _, glob := range r.Topics {
-			matches, _ := compileGlob(glob) // Problems has checked it
-			rule.topics = append(rule.topics, matches)
-		}
-		rule.mask.value, rule.mask.key = maskTargets(r.Value, as), maskTargets(r.Key, as)
-		for _, glob := range r.Headers {
-			expression := anyRun.Replace(regexp.QuoteMeta(glob))
-			rule.mask.headers = append(rule.mask.headers, maskHeader{glob, regexp.MustCompile("(?is)^" + expression + "$"), as})
-		}
-		if len(r.Tags) > 0 {
-			rule.mask.tags = []maskTags{{r.Tags, as}}
 		}
 		m.rules = append(m.rules, rule)
 		m.all.add(&rule.mask)
 	}
 	return m, nil
-}
-
-func maskTargets(paths []string, as masking.Form) []masking.Target {
-	targets := make([]masking.Target, len(paths))
-	for i, text := range paths {
-		path, _ := masking.ParsePath(text) // Problems has checked it
-		targets[i] = masking.Target{Path: path, As: as}
-	}
-	return targets
 }
 
 // Mask is what rules hide of a message: the rules whose topics match.
