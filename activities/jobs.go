@@ -79,7 +79,7 @@ type Jobs struct {
 // JobBegun is a job whose scope has been counted.
 type JobBegun struct {
 	Job dlq.Job `json:"job"`
-	// Published is false when Kafka is not configured.
+	// Published is false when Kafka is not configured, and for a change.
 	Published bool `json:"published"`
 }
 
@@ -102,11 +102,12 @@ func (a *Jobs) BeginJob(ctx context.Context, id dlq.ID) (JobBegun, error) {
 	}
 	logger(ctx, a.Log).Info("job started", zap.Stringer("job_id", id), zap.String("kind", string(job.Spec.Kind)),
 		zap.String("topic", job.Spec.Topic), zap.String("reason", job.Spec.Reason), zap.Int64("matched", job.Matched), zap.Int("lanes", job.Lanes))
-	if a.Publisher == nil && job.Spec.Kind == dlq.KindRetry {
+	isRetry := job.Spec.Kind == dlq.KindRetry
+	if a.Publisher == nil && isRetry {
 		logger(ctx, a.Log).Warn("kafka is not configured: resolving without publishing", zap.Stringer("job_id", id))
 	}
 	job.Spec.Filter = forHistory(job.Spec.Filter)
-	return JobBegun{Job: job, Published: a.Publisher != nil}, nil
+	return JobBegun{Job: job, Published: a.Publisher != nil && isRetry}, nil
 }
 
 // ReadJob returns the job.

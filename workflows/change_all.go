@@ -30,10 +30,7 @@ func ChangeAll(ctx workflow.Context, in JobInput) (JobResult, error) {
 	if err == nil && r.job.State == dlq.JobCancelling {
 		end.State, end.Reason = dlq.JobCancelled, r.job.Reason
 	}
-	if err := r.end(ctx, end); err != nil {
-		return JobResult{}, err
-	}
-	return JobResult{Job: r.job}, err
+	return r.end(ctx, end, err)
 }
 
 // describeChange shows the job in the Temporal Web UI. While the job runs, its progress is in the

@@ -48,10 +48,7 @@ func RetryAll(ctx workflow.Context, in JobInput) (JobResult, error) {
 		}
 		runErr = ctx.Err() // cancelled just before continuing as new
 	}
-	if err := r.end(ctx, endOf(in.ID, runErr)); err != nil {
-		return JobResult{}, err
-	}
-	return JobResult{Job: r.job, Published: r.Published}, runErr
+	return r.end(ctx, endOf(in.ID, runErr), runErr)
 }
 
 // checkKind fails if workflows of another type run jobs of this kind. Anybody who may start workflows can put any job's
@@ -98,7 +95,7 @@ type bulkRun struct {
 }
 
 func newBulkRun(ctx workflow.Context, in JobInput) *bulkRun {
-	r := &bulkRun{in: in, rateMutex: workflow.NewMutex(ctx)}
+	r := &bulkRun{in: in, phase: phaseBeginning, rateMutex: workflow.NewMutex(ctx)}
 	r.jobCtx, _ = workflow.NewDisconnectedContext(ctx)
 	return r
 }
@@ -173,12 +170,12 @@ func endOf(id dlq.ID, err error) activities.StateInput {
 }
 
 // end closes the job. If another client has closed the job, the job's state does not change.
-func (r *bulkRun) end(ctx workflow.Context, end activities.StateInput) error {
-	err := r.updateJob(storeOptions(r.jobCtx, "close the job: "+string(end.State)), r.steps.EndJob, end)
-	if err == nil {
-		r.describe(ctx)
+func (r *bulkRun) end(ctx workflow.Context, end activities.StateInput, runErr error) (JobResult, error) {
+	if err := r.updateJob(storeOptions(r.jobCtx, "close the job: "+string(end.State)), r.steps.EndJob, end); err != nil {
+		return JobResult{}, err
 	}
-	return err
+	r.describe(ctx)
+	return JobResult{Job: r.job, Published: r.Published}, runErr
 }
 
 // run sends and pauses by turns until nothing is left to send.
