@@ -135,8 +135,6 @@ func (s *scanner) whole(c, after string) {
 		s.part.chunks++
 	}
 	switch {
-	case c == "":
-		s.variable()
 	case s.code(c):
 	case strings.IndexByte(c, '@') >= 0:
 		s.variable()
