@@ -61,9 +61,11 @@ func NewClient(temporal client.Client, taskQueue string, options ClientOptions) 
 // running. The error of a workflow that is running tells the two cases apart. asked is nil if
 // nobody asked for the retry.
 func (c *Client) StartRetryMessage(ctx context.Context, asked *dlq.Operation, m *dlq.Message, in RetryMessageInput) (Execution, error) {
-	options := c.startOptions(RetryMessageID(in.MessageID), "retry message "+in.MessageID.String())
-	options.WorkflowIDConflictPolicy = enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL
-	options.WorkflowExecutionErrorWhenAlreadyStarted = true
+	options := client.StartWorkflowOptions{
+		ID: RetryMessageID(in.MessageID), StaticSummary: "retry message " + in.MessageID.String(),
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+	}
 	if in.TargetTopic != "" {
 		options.Memo = map[string]any{targetMemo: in.TargetTopic}
 	}
@@ -71,13 +73,12 @@ func (c *Client) StartRetryMessage(ctx context.Context, asked *dlq.Operation, m 
 	if asked != nil {
 		about.reason = asked.Reason
 	}
-	c.describe(asked, &options, &about)
-	run, err := c.execute(ctx, options, RetryMessageType, in)
+	started, err := c.start(ctx, asked, &about, options, RetryMessageType, in)
 	if running, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
 		joined := Execution{WorkflowID: options.ID, RunID: running.RunId, Joined: true}
 		return joined, c.checkTarget(ctx, joined, in)
 	}
-	return executionOf(run), toDomain(ctx, err)
+	return started, err
 }
 
 // targetMemo is the memo of a retry to a requested target.
@@ -186,22 +187,18 @@ func (c *Client) archiveSchedule() string {
 	return c.taskQueue + "/" + ArchiveScheduleID
 }
 
-func (c *Client) startOptions(workflowID, summary string) client.StartWorkflowOptions {
-	return client.StartWorkflowOptions{
-		ID:        workflowID,
-		TaskQueue: c.taskQueue,
-		// A second call joins the running workflow; a call after its end starts another.
-		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		StaticSummary:            summary,
+// start starts a workflow. The error is a *serviceerror.WorkflowExecutionAlreadyStarted if the policies of the options forbid
+// the start.
+func (c *Client) start(
+	ctx context.Context, asked *dlq.Operation, about *subject, options client.StartWorkflowOptions, workflowType string, in any,
+) (Execution, error) {
+	options.TaskQueue, options.WorkflowExecutionErrorWhenAlreadyStarted = c.taskQueue, true
+	c.describe(asked, &options, about)
+	run, err := c.execute(ctx, options, workflowType, in)
+	if err != nil {
+		return Execution{}, toDomain(ctx, err)
 	}
-}
-
-func executionOf(run client.WorkflowRun) Execution {
-	if run == nil {
-		return Execution{}
-	}
-	return Execution{WorkflowID: run.GetID(), RunID: run.GetRunID()}
+	return Execution{WorkflowID: run.GetID(), RunID: run.GetRunID()}, nil
 }
 
 // toDomain translates an error of the Temporal client.

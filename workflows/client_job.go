@@ -21,17 +21,18 @@ func (c *Client) StartJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) 
 	if j.Spec.Kind != dlq.KindRetry {
 		workflowType, summary = ChangeAllType, fmt.Sprintf("%s messages of %s", j.Spec.Kind, j.Spec.Topic)
 	}
-	options := c.startOptions(j.WorkflowID, summary)
-	c.describe(asked, &options, &subject{
+	about := subject{
 		topic: j.Spec.Topic, group: j.Spec.Group, page: c.options.Pages.Job(j.ID), path: "/api/v1/jobs/" + j.ID.String(), reason: j.Spec.Reason,
-	})
-	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
-	options.WorkflowExecutionErrorWhenAlreadyStarted = true // when the workflow has closed; a running workflow is joined
-	run, err := c.execute(ctx, options, workflowType, JobInput{ID: j.ID})
-	if errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
+	}
+	started, err := c.start(ctx, asked, &about, client.StartWorkflowOptions{
+		ID: j.WorkflowID, StaticSummary: summary,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING, // joins a running workflow
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+	}, workflowType, JobInput{ID: j.ID})
+	if errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) { // the workflow has closed
 		return Execution{}, errNotFound
 	}
-	return executionOf(run), toDomain(ctx, err)
+	return started, err
 }
 
 // AwaitJob waits for the end of a job, or returns the error of ctx if that

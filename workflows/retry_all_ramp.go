@@ -57,12 +57,13 @@ func (r *bulkRun) watchRampStep(ctx workflow.Context) (done bool, err error) {
 		return false, err
 	}
 	sent, back := r.job.Counts.Retried, r.job.CameBack
-	if r.Paused == nil && sent > 0 && float64(back) > ramp.MaxCameBack*float64(sent) {
+	switch {
+	case r.Paused != nil:
+	case sent > 0 && float64(back) > ramp.MaxCameBack*float64(sent):
 		r.Paused = &Pause{Reason: fmt.Sprintf(
 			"%d of %d messages came back after step %d of the ramp, more than %g %%; resume to continue, or cancel",
 			back, sent, r.RampStep, ramp.MaxCameBack*100)}
-	}
-	if r.Paused == nil && unknown != "" {
+	case unknown != "":
 		r.Paused = &Pause{Reason: fmt.Sprintf("nobody knows whether consumers got past the messages of step %d of the ramp: %s; resume to continue, or cancel",
 			r.RampStep, unknown)}
 	}

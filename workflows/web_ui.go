@@ -46,7 +46,7 @@ func (c *Client) describe(asked *dlq.Operation, options *client.StartWorkflowOpt
 	var details []string
 	add := func(key temporal.SearchAttributeKeyKeyword, value, detail string) {
 		if value != "" {
-			updates = append(updates, key.ValueSet(firstCharacters(value, maxAttribute)))
+			updates = append(updates, key.ValueSet(fmt.Sprintf("%.*s", maxAttribute, value))) // its first characters
 			details = append(details, detail)
 		}
 	}
@@ -124,11 +124,4 @@ func markdown(text string) string {
 		b.WriteRune(c)
 	}
 	return b.String()
-}
-
-func firstCharacters(text string, limit int) string {
-	if characters := []rune(text); len(characters) > limit {
-		return string(characters[:limit])
-	}
-	return text
 }
