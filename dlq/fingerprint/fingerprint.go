@@ -130,9 +130,7 @@ func causeOf(f *Failure, t *trace) (class, message string) {
 // "Listener failed; nested exception is shop.NotFoundException: order 17".
 func unwrap(message string) (class, inner string) {
 	const nested = "nested exception is "
-	if len(message) > maxStack {
-		message = message[:maxStack]
-	}
+	message = prefix(message, maxStack)
 	i := strings.LastIndex(message, nested)
 	if i < 0 {
 		return "", message
