@@ -214,3 +214,14 @@ func BenchmarkRead(b *testing.B) {
 		quotes.Text(text)
 	}
 }
+
+func TestTheNameOfARemovedMemberIsNoQuoteBesideIt(t *testing.T) {
+	t.Parallel()
+	all := append(targets(t, masking.Mask, "email"), targets(t, masking.Remove, `alice@example\.com`)...)
+	var quotes masking.Quotes
+	d, ok := masking.Read([]byte(`{"email":"alice@example.com","alice@example.com":1}`), all, &quotes)
+	require.True(t, ok)
+	text, isQuoted := d.Masked(secret, &quotes)
+	require.JSONEq(t, `{"email":"***"}`, string(text))
+	require.False(t, isQuoted)
+}
