@@ -11,11 +11,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Marks in the statements that a filter replaces.
+// Marks in the statements that a filter, or the order and the cursor of a list, replaces.
 const (
 	filterMark = "true /* filter */"
 	sourceMark = "dlq.dlq_messages m /* source */"
 	reachMark  = "true /* reach */"
+	afterMark  = "true /* after */"
+	descMark   = "DESC /* order */"
 )
 
 // reach is dlq.Topics.MaySend for a job that is limited to the topics within. Only such a job

@@ -18,13 +18,10 @@ import (
 // the cursor. Its CTEs in their order:
 //
 //   - job is empty unless the job is running. status is the status that the job reads now.
-//   - read are the next messages of the topic in this status, in the order of the index.
-//     @from and @until are the limits of created_at. The indexes leave out RETRYING
-//     messages; dlq_retrying has their ids. The UNION drops messages whose two
-//     topics are the same. A condition on the other topic would read all of them each time.
+//   - read are the next messages of the topic in this status, the oldest first.
 //   - locked are the messages of read that are in the scope, locked in the order of their ids, like
 //     in every statement that locks several messages. So two of them do not deadlock. The
-//     text of errors is compared here, so a batch reads no more than @limit messages, however
+//     text of errors is compared here, so a batch reads no more than @look messages, however
 //     few match.
 //     A message that may still be on its way is not revived; see dlq.ReviveAfter.
 //
@@ -36,35 +33,11 @@ WITH job AS MATERIALIZED (
 	FROM dlq.dlq_jobs
 	WHERE id = @id AND state = 'RUNNING'
 ), read AS MATERIALIZED (
-	SELECT id, created_at, seq
-	FROM (
-		(SELECT m.id, m.created_at, m.seq
-		FROM dlq.dlq_messages m /* source */
-		WHERE m.dlq_topic = @topic AND m.status = (SELECT status FROM job) AND m.status <> 'RETRYING'
-			AND (m.created_at, m.seq) > ((SELECT cursor_created_at FROM job), (SELECT cursor_seq FROM job))
-			AND (m.created_at, m.seq) < (@until::timestamptz, @until_seq::bigint) AND true /* filter */
-		ORDER BY m.created_at, m.seq
-		LIMIT @limit)
-		UNION
-		(SELECT m.id, m.created_at, m.seq
-		FROM dlq.dlq_messages m /* source */
-		WHERE m.original_topic = @topic AND m.status = (SELECT status FROM job) AND m.status <> 'RETRYING'
-			AND (m.created_at, m.seq) > ((SELECT cursor_created_at FROM job), (SELECT cursor_seq FROM job))
-			AND (m.created_at, m.seq) < (@until::timestamptz, @until_seq::bigint) AND true /* filter */
-		ORDER BY m.created_at, m.seq
-		LIMIT @limit)
-		UNION
-		(SELECT m.id, m.created_at, m.seq
-		FROM dlq.dlq_messages m /* source */
-		WHERE (SELECT status FROM job) = 'RETRYING' AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
-			AND (m.dlq_topic = @topic OR m.original_topic = @topic)
-			AND (m.created_at, m.seq) > ((SELECT cursor_created_at FROM job), (SELECT cursor_seq FROM job))
-			AND (m.created_at, m.seq) < (@until::timestamptz, @until_seq::bigint) AND true /* filter */
-		ORDER BY m.created_at, m.seq
-		LIMIT @limit)
-	) AS next
-	ORDER BY created_at, seq
-	LIMIT @limit
+	SELECT m.id, m.created_at, m.seq
+	FROM job AS wanted
+	CROSS JOIN LATERAL ` + nextOfTopic + `
+	ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
+	LIMIT @look
 ), locked AS MATERIALIZED (
 	SELECT m.id
 	FROM read
@@ -79,7 +52,7 @@ WITH job AS MATERIALIZED (
 
 const countAct = `), counted AS MATERIALIZED (
 	SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM deleted) AS changed,
-		(SELECT count(*) FROM read) < @limit AS is_last,
+		(SELECT count(*) FROM read) < @look AS is_last,
 		(SELECT created_at FROM read ORDER BY created_at DESC, seq DESC LIMIT 1) AS created_at,
 		(SELECT seq FROM read ORDER BY created_at DESC, seq DESC LIMIT 1) AS seq
 )
@@ -129,6 +102,10 @@ const (
 	searchMark = "true /* search */"
 	lockMark   = "FOR UPDATE OF m /* or skip */"
 )
+
+// afterCursor are the messages after the cursor of a job. @from and @until are the limits of created_at.
+const afterCursor = `(m.created_at, m.seq) > (wanted.cursor_created_at, wanted.cursor_seq)
+			AND (m.created_at, m.seq) < (@until::timestamptz, @until_seq::bigint)`
 
 // A cancellation waits for the running batch, so a batch has little time. A batch of a single
 // message has more, and so has a batch of a key, which reads all messages of the key.
@@ -206,14 +183,14 @@ func (s *Store) act(ctx context.Context, job *dlq.Job, limit int, skipLocked boo
 func actOf(job *dlq.Job, limit int) (sql string, args pgx.NamedArgs) {
 	f := job.Spec.Filter
 	args = changeArgs(&job.Spec)
-	args["id"], args["kind"], args["limit"], args["batch_time"] = uuid(job.ID), job.Spec.Kind, limit, batchTime
+	args["id"], args["kind"], args["look"], args["batch_time"] = uuid(job.ID), job.Spec.Kind, limit, batchTime
 	args["revive_after"] = dlq.ReviveAfter
 	args["from"], args["until"], args["until_seq"] = timestamptz(startOfTime), timestamptz(endOfTime), int64(math.MaxInt64)
 	if limit <= 1 {
 		args["batch_time"] = longBatchTime
 	}
 	if f.IsLookup() && len(f.IDs) == 0 {
-		args["limit"], args["batch_time"] = 10*limit, longBatchTime // each batch reads all messages of the key
+		args["look"], args["batch_time"] = 10*limit, longBatchTime // each batch reads all messages of the key
 	}
 	if !f.CreatedFrom.IsZero() {
 		args["from"] = f.CreatedFrom
@@ -230,5 +207,6 @@ func actOf(job *dlq.Job, limit int) (sql string, args pgx.NamedArgs) {
 	if f.Archived {
 		read.Within, rest.Within = "", f.Within
 	}
-	return strings.Replace(filtered(actSQL, &read), searchMark, "true"+conditions(&rest), 1) + change + countAct, args
+	sql = strings.NewReplacer(afterMark, afterCursor, descMark, "", searchMark, "true"+conditions(&rest)).Replace(filtered(actSQL, &read))
+	return sql + change + countAct, args
 }

@@ -19,46 +19,30 @@ SELECT original_topic, bucket, count(*)
 FROM (
 	(SELECT m.original_topic, m.key_hash & 1023 AS bucket
 	FROM dlq.dlq_messages m /* source */
-	WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-		AND m.seq <= (SELECT upper_bound FROM job)
-		AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
-		AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
-		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic)
+	WHERE m.dlq_topic = @topic AND` + sendable + `
+		AND m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job))
 	UNION ALL
 	(SELECT m.original_topic, m.key_hash & 1023
 	FROM dlq.dlq_messages m /* source */
-	WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-		AND m.seq <= (SELECT upper_bound FROM job)
-		AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM job)
-		AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
-		AND m.original_topic <> '')
+	WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND` + sendable + `
+		AND m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job))
 ) AS sendable
 GROUP BY GROUPING SETS ((original_topic), (bucket))
 HAVING bucket IS NOT NULL OR original_topic !~ @dead_letter_topics`
+
+// sendable is a condition on messages that a bulk retry sends, unless nothing is sent to their original topic.
+const sendable = ` m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[]) AND m.retry_count < m.max_retries
+		AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
+		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic`
 
 // changeableSQL counts the messages that a job will change, by the same conditions, without locks.
 const changeableSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at FROM dlq.dlq_jobs WHERE id = @id
 )
-SELECT '', NULL, count(*)
-FROM (
-	(SELECT
-	FROM dlq.dlq_messages m /* source */
-	WHERE m.dlq_topic = @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */
-		AND m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job))
-	UNION ALL
-	(SELECT
-	FROM dlq.dlq_messages m /* source */
-	WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */
-		AND m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job))
-	UNION ALL
-	(SELECT
-	FROM dlq.dlq_messages m /* source */
-	WHERE 'RETRYING' = ANY (@statuses::text[]) AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
-		AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */
-		AND m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job))
-) AS scope`
+SELECT '', NULL::int, count(*)
+FROM ` + ofTopicInAnyOrder + `
+WHERE m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job)`
 
 // countJobSQL also gives the lanes their buckets, before they claim anything.
 const countJobSQL = `

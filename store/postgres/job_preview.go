@@ -20,24 +20,10 @@ WITH message_group AS MATERIALIZED (
 	SELECT status, exhausted, suspicious, in_reach, error_class, dlq_topic, original_topic, group_id, count(*) AS n,
 		bit_xor(uuid_hash_extended(id, 0)) AS digest
 	FROM (
-		(SELECT m.id, m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach,
+		SELECT m.id, m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach,
 			m.error_class, m.dlq_topic, m.original_topic, m.group_id
-		FROM dlq.dlq_messages m /* source */
-		WHERE m.dlq_topic = @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */
-			AND m.seq <= @upper_bound AND m.updated_at <= @snapshot_at)
-		UNION ALL
-		(SELECT m.id, m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach,
-			m.error_class, m.dlq_topic, m.original_topic, m.group_id
-		FROM dlq.dlq_messages m /* source */
-		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */
-			AND m.seq <= @upper_bound AND m.updated_at <= @snapshot_at)
-		UNION ALL
-		(SELECT m.id, m.status, m.retry_count >= m.max_retries AS exhausted, m.suspicious, true /* reach */ AS in_reach,
-			m.error_class, m.dlq_topic, m.original_topic, m.group_id
-		FROM dlq.dlq_messages m /* source */
-		WHERE 'RETRYING' = ANY (@statuses::text[]) AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
-			AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */
-			AND m.seq <= @upper_bound AND m.updated_at <= @snapshot_at)
+		FROM ` + ofTopicInAnyOrder + `
+		WHERE m.seq <= @upper_bound AND m.updated_at <= @snapshot_at
 	) AS scope
 	GROUP BY status, exhausted, suspicious, in_reach, error_class, dlq_topic, original_topic, group_id
 ), with_reason AS (
@@ -83,38 +69,28 @@ var previewChangesSQL = strings.NewReplacer(
 
 // sampleSQL reads the first messages that would be sent.
 const sampleSQL = `
-SELECT m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
-	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
-	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id,
-	CASE WHEN m.payload IS NOT NULL THEN COALESCE(octet_length(p.payload), m.size) END
+SELECT` + listedColumns + `
 FROM (
 	SELECT id, seq
 	FROM (
 		(SELECT m.id, m.seq
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.dlq_topic = @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-			AND m.retry_count < m.max_retries AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
-			AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.original_topic !~ @dead_letter_topics
-			AND m.seq <= @upper_bound AND m.updated_at <= @snapshot_at
-		ORDER BY m.seq
-		LIMIT 10)
+		WHERE m.dlq_topic = @topic` + sendableInScope + `)
 		UNION ALL
 		(SELECT m.id, m.seq
 		FROM dlq.dlq_messages m /* source */
-		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
-			AND m.retry_count < m.max_retries AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
-			AND m.original_topic <> '' AND m.original_topic !~ @dead_letter_topics
-			AND m.seq <= @upper_bound AND m.updated_at <= @snapshot_at
-		ORDER BY m.seq
-		LIMIT 10)
+		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic` + sendableInScope + `)
 	) AS sendable
 	ORDER BY seq
 	LIMIT 10
 ) AS sample
-JOIN dlq.dlq_messages m ON m.id = sample.id
-CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= 262144 THEN m.payload::text END AS payload OFFSET 0) AS p
+JOIN dlq.dlq_messages m ON m.id = sample.id` + withPayload + `
 ORDER BY sample.seq`
+
+const sendableInScope = ` AND` + sendable + `
+		AND m.original_topic !~ @dead_letter_topics AND m.seq <= @upper_bound AND m.updated_at <= @snapshot_at
+		ORDER BY m.seq
+		LIMIT 10`
 
 var _ = [1]struct{}{}[dlq.PreviewSample-10]
 
@@ -152,7 +128,7 @@ func (s *Store) previewOf(spec *dlq.JobSpec, scope dlq.Scope) (string, pgx.Named
 	args["upper_bound"], args["snapshot_at"] = scope.UpperBound, timestamptz(scope.SnapshotAt)
 	args["resolved"], args["dead"], args["retrying"] = dlq.SkipResolved, dlq.SkipDead, dlq.SkipRetrying
 	args["exhausted"], args["no_origin"], args["suspicious"], args["foreign"] = dlq.SkipExhausted, dlq.SkipNoOrigin, dlq.SkipSuspicious, dlq.SkipForeign
-	args["rows"], args["changed"] = dlq.PreviewRows, nil
+	args["rows"], args["changed"], args["inlined"] = dlq.PreviewRows, nil, inlinedRecord
 	if spec.Kind == dlq.KindRetry {
 		return filtered(previewSQL, &spec.Filter), args
 	}

@@ -10,101 +10,16 @@ import (
 	"dlqmanager/dlq"
 )
 
-// listSQL reads one index range for each status and each name of the topic, in the order of the list and no
-// further than the page, and merges them. The UNION drops messages whose two topics are the same; a condition
-// on the other topic would read all of them for each page. The indexes leave out RETRYING messages, which are
-// few; dlq_retrying has their ids. Ids are selected first, so that skipped rows are not read in full, and one
-// more than the page holds. The OFFSET makes the server write each payload as text once. Payloads larger than
-// dlq.ListPayload are not sent, and payloads of records of more than @inlined bytes not read.
-const listSQL = `
-SELECT m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
-	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
-	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id,
-	CASE WHEN m.payload IS NOT NULL THEN COALESCE(octet_length(p.payload), m.size) END
-FROM (
-	SELECT m.id, m.created_at, m.seq
-	FROM unnest(@statuses::text[]) AS wanted (status)
-	CROSS JOIN LATERAL (
-		(SELECT m.id, m.created_at, m.seq
-		FROM dlq.dlq_messages m /* source */
-		WHERE m.dlq_topic = @topic AND m.status = wanted.status AND m.status <> 'RETRYING' AND true /* filter */ AND true /* after */
-		ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
-		LIMIT @limit::bigint + @skip::bigint)
-		UNION
-		(SELECT m.id, m.created_at, m.seq
-		FROM dlq.dlq_messages m /* source */
-		WHERE m.original_topic = @topic AND m.status = wanted.status AND m.status <> 'RETRYING' AND true /* filter */ AND true /* after */
-		ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
-		LIMIT @limit::bigint + @skip::bigint)
-		UNION
-		(SELECT m.id, m.created_at, m.seq
-		FROM dlq.dlq_messages m /* source */
-		WHERE wanted.status = 'RETRYING' AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
-			AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */ AND true /* after */)
-	) AS m
-	ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
-	LIMIT @limit OFFSET @skip
-) AS page
-JOIN dlq.dlq_messages m ON m.id = page.id
-CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::text END AS payload OFFSET 0) AS p
-ORDER BY page.created_at DESC /* order */, page.seq DESC /* order */`
-
-// countSQL counts along the same indexes, and stops at CountLimit + 1.
-const countSQL = `
-SELECT count(*)
-FROM (
-	SELECT
-	FROM unnest(@statuses::text[]) AS wanted (status)
-	CROSS JOIN LATERAL (
-		(SELECT
-		FROM dlq.dlq_messages m /* source */
-		WHERE m.dlq_topic = @topic AND m.status = wanted.status AND m.status <> 'RETRYING' AND true /* filter */
-		ORDER BY m.created_at, m.seq)
-		UNION ALL
-		(SELECT
-		FROM dlq.dlq_messages m /* source */
-		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = wanted.status AND m.status <> 'RETRYING' AND true /* filter */
-		ORDER BY m.created_at, m.seq)
-		UNION ALL
-		(SELECT
-		FROM dlq.dlq_messages m /* source */
-		WHERE wanted.status = 'RETRYING' AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
-			AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */)
-	) AS m
-	LIMIT 10001
-) AS counted`
-
-// countAnyOrderSQL lets the planner choose how to count. A search reads so many rows that a
-// parallel or sequential scan pays, and keys have an index of their own.
-const countAnyOrderSQL = `
-SELECT count(*)
-FROM (
-	(SELECT
-	FROM dlq.dlq_messages m /* source */
-	WHERE m.dlq_topic = @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */)
-	UNION ALL
-	(SELECT
-	FROM dlq.dlq_messages m /* source */
-	WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND m.status = ANY (@statuses::text[]) AND m.status <> 'RETRYING' AND true /* filter */)
-	UNION ALL
-	(SELECT
-	FROM dlq.dlq_messages m /* source */
-	WHERE 'RETRYING' = ANY (@statuses::text[]) AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
-		AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */)
-	LIMIT 10001
-) AS counted`
-
 // listed puts the filter, the order and the cursor of a list into a statement.
 func listed(sql string, q *dlq.ListQuery) string {
 	if q.IsLookup() && len(q.IDs) == 0 { // a frequent key: the planner chooses the index
 		sql = strings.ReplaceAll(sql, sourceMark, "dlq.dlq_messages m"+withBodies)
 	}
 	if q.After != nil {
-		sql = strings.ReplaceAll(sql, "true /* after */", "(m.created_at, m.seq) < (@after_time::timestamptz, @after_seq::bigint)")
+		sql = strings.ReplaceAll(sql, afterMark, "(m.created_at, m.seq) < (@after_time::timestamptz, @after_seq::bigint)")
 	}
 	if q.OldestFirst {
-		sql = strings.NewReplacer("m.seq) <", "m.seq) >", "DESC /* order */", "").Replace(sql)
+		sql = strings.NewReplacer("m.seq) <", "m.seq) >", descMark, "").Replace(sql)
 	}
 	sql = strings.Replace(sql, "true /* lookup */", probe(&q.Filter), 1)
 	return filtered(sql, &q.Filter)
@@ -124,10 +39,11 @@ func listArgs(q *dlq.ListQuery) pgx.NamedArgs {
 	if bits := searchedBits(&q.Filter); len(bits) > 0 {
 		bitArgs(args, bits)
 	}
-	args["limit"], args["skip"] = size+1, size*(max(q.Page, 1)-1)
+	skip := size * (max(q.Page, 1) - 1)
 	if q.After != nil {
-		args["after_time"], args["after_seq"], args["skip"] = timestamptz(q.After.CreatedAt), q.After.Seq, 0
+		args["after_time"], args["after_seq"], skip = timestamptz(q.After.CreatedAt), q.After.Seq, 0
 	}
+	args["limit"], args["skip"], args["look"] = size+1, skip, size+1+skip
 	return args
 }
 

@@ -20,24 +20,7 @@ WITH looked AS MATERIALIZED (
 	FROM (
 		SELECT m.id, m.created_at, m.seq
 		FROM unnest(@statuses::text[]) AS wanted (status)
-		CROSS JOIN LATERAL (
-			(SELECT m.id, m.created_at, m.seq
-			FROM dlq.dlq_messages m /* source */
-			WHERE m.dlq_topic = @topic AND m.status = wanted.status AND m.status <> 'RETRYING' AND true /* filter */ AND true /* after */
-			ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
-			LIMIT @look)
-			UNION
-			(SELECT m.id, m.created_at, m.seq
-			FROM dlq.dlq_messages m /* source */
-			WHERE m.original_topic = @topic AND m.status = wanted.status AND m.status <> 'RETRYING' AND true /* filter */ AND true /* after */
-			ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
-			LIMIT @look)
-			UNION
-			(SELECT m.id, m.created_at, m.seq
-			FROM dlq.dlq_messages m /* source */
-			WHERE wanted.status = 'RETRYING' AND m.status = 'RETRYING' AND m.id = ANY (ARRAY(SELECT id FROM dlq.dlq_retrying))
-				AND (m.dlq_topic = @topic OR m.original_topic = @topic) AND true /* filter */ AND true /* after */)
-		) AS m
+		CROSS JOIN LATERAL ` + nextOfTopic + `
 		ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
 		LIMIT @look
 	) AS next
@@ -55,16 +38,10 @@ WITH looked AS MATERIALIZED (
 	ORDER BY looked.place DESC
 	LIMIT 1
 )
-SELECT COALESCE(reached.place, 0), reached.created_at, reached.seq, m.id IS NOT NULL,
-	m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
-	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
-	m.status, m.created_at, m.updated_at, m.last_retry_at, m.workflow_id, m.owner_token, m.previous_id,
-	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id,
-	CASE WHEN m.payload IS NOT NULL THEN COALESCE(octet_length(p.payload), m.size) END
+SELECT COALESCE(reached.place, 0), reached.created_at, reached.seq, m.id IS NOT NULL,` + listedColumns + `
 FROM (SELECT) AS always
 LEFT JOIN reached ON true
-LEFT JOIN (found JOIN dlq.dlq_messages m ON m.id = found.id
-	CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::text END AS payload OFFSET 0) AS p) ON true
+LEFT JOIN (found JOIN dlq.dlq_messages m ON m.id = found.id` + withPayload + `) ON true
 ORDER BY found.place`
 
 // searchStep is how many messages a search looks at before it asks whether there is time left. It
