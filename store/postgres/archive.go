@@ -36,23 +36,17 @@ WITH chosen AS (
 	WHERE updated_at < now() - @microseconds::bigint * interval '1 microsecond'
 	LIMIT @limit::int
 	FOR UPDATE SKIP LOCKED
-), bodies AS (
-	DELETE FROM dlq.dlq_message_bodies b USING chosen WHERE b.message_id = chosen.id
-), attempts AS (
-	DELETE FROM dlq.dlq_retry_attempts a USING chosen WHERE a.message_id = chosen.id
-), messages AS (
-	DELETE FROM dlq.dlq_messages_archive m USING chosen WHERE m.id = chosen.id RETURNING m.id, m.dlq_topic, m.seq
-), outbox AS (
-	DELETE FROM dlq.dlq_exhausted_outbox o USING messages m WHERE o.dlq_topic = m.dlq_topic AND o.seq = m.seq AND o.message_id = m.id
-), counted AS (
+), changed AS (
+	DELETE FROM dlq.dlq_messages_archive m USING chosen WHERE m.id = chosen.id RETURNING m.id, m.dlq_topic AS topic, m.seq
+` + deleteRest + `), counted AS (
 	INSERT INTO dlq.dlq_archive_runs AS r (run_id, workflow_id, purged, purge_after)
 	SELECT @run_id::text, @workflow_id, count(*), @microseconds::bigint * interval '1 microsecond'
-	FROM messages
+	FROM changed
 	HAVING count(*) > 0 AND @run_id::text <> ''
 	ON CONFLICT (run_id) DO UPDATE
 	SET purged = r.purged + EXCLUDED.purged, purge_after = EXCLUDED.purge_after, updated_at = now()
 )
-SELECT count(*) FROM messages`
+SELECT count(*) FROM changed`
 
 // PurgeBatch deletes at most limit archived messages that have not changed for longer than olderThan, with
 // their bytes and attempts, and counts them like ArchiveBatch. They are not published any more.

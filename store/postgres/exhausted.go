@@ -40,17 +40,6 @@ func (s *Store) unpublished(ctx context.Context, most int) ([]dlq.TopicCount, er
 	return queryAll(ctx, s, "count exhausted messages", pgx.RowToStructByPos[dlq.TopicCount], unpublishedSQL, pgx.NamedArgs{"most": most}, byIndexSQL)
 }
 
-// putIntoOutbox is the CTE of a statement that puts the messages in its CTE m into the outbox which
-// have ended as exhausted.
-const putIntoOutbox = `), exhausted AS (
-	INSERT INTO dlq.dlq_exhausted_outbox (dlq_topic, seq, message_id, retry_count, max_retries, error)
-	SELECT m.dlq_topic, m.seq, m.id, m.retry_count, m.max_retries, @error
-	FROM m
-	WHERE @outbox::bool AND m.resolution = 'exhausted' AND m.dlq_topic <> ''
-	ON CONFLICT (dlq_topic, seq, message_id) DO UPDATE
-	SET ended_at = now(), retry_count = EXCLUDED.retry_count, max_retries = EXCLUDED.max_retries, error = EXCLUDED.error
-)`
-
 // publishLockSQL also lets the transaction be idle while waiting for Kafka, for longer
 // than a publish takes, and turns indexes on.
 const publishLockSQL = `

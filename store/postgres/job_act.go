@@ -23,9 +23,8 @@ import (
 //     in every statement that locks several messages. So two of them do not deadlock. The
 //     text of errors is compared here, so a batch reads no more than @look messages, however
 //     few match.
-//     A message that may still be on its way is not revived; see dlq.ReviveAfter.
 //
-// Then follow changeLocked, or restoreLocked for archived messages, and countAct.
+// Then follow updateLocked, deleteLocked or restoreLocked, which end with the messages that are changed, and countAct.
 const actSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at, (@statuses::text[])[statuses_done + 1] AS status,
@@ -44,14 +43,14 @@ WITH job AS MATERIALIZED (
 	JOIN dlq.dlq_messages m ON m.id = read.id
 	WHERE CASE WHEN m.status = (SELECT status FROM job) AND m.seq <= (SELECT upper_bound FROM job)
 		AND m.updated_at <= (SELECT snapshot_at FROM job) AND true /* search */
-		AND NOT (@kind = 'revive' AND COALESCE(m.resolution = 'given_up' AND m.owner_token <> '' AND m.updated_at > now() - @revive_after::interval, false))
+		AND NOT (` + mayBeSent + `)
 		THEN true ELSE false END
 	ORDER BY m.id
 	FOR UPDATE OF m /* or skip */
 `
 
 const countAct = `), counted AS MATERIALIZED (
-	SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM deleted) AS changed,
+	SELECT (SELECT count(*) FROM changed) AS changed,
 		(SELECT count(*) FROM read) < @look AS is_last,
 		(SELECT created_at FROM read ORDER BY created_at DESC, seq DESC LIMIT 1) AS created_at,
 		(SELECT seq FROM read ORDER BY created_at DESC, seq DESC LIMIT 1) AS seq
@@ -73,9 +72,10 @@ FROM job, counted c
 WHERE a.id = @id
 RETURNING c.changed, a.changed, a.statuses_done >= COALESCE(cardinality(@statuses::text[]), 0), false`
 
-// changeLocked is the part after actSQL that changes the locked messages. changed and deleted exclude each
-// other: @kind decides.
-const changeLocked = `), changed AS (
+// The parts after actSQL that change the locked messages. updateLocked revives them or marks them dead. A RETRYING
+// message, which may be on its way, keeps its owner; see dlq.ReviveAfter.
+const (
+	updateLocked = `), changed AS (
 	UPDATE dlq.dlq_messages m
 	SET status = CASE @kind WHEN 'revive' THEN 'PENDING' ELSE 'DEAD' END,
 		resolution = CASE @kind WHEN 'revive' THEN NULL ELSE 'given_up' END,
@@ -85,17 +85,26 @@ const changeLocked = `), changed AS (
 		owner_token = CASE WHEN m.status = 'RETRYING' THEN m.owner_token ELSE '' END,
 		updated_at = now()
 	FROM locked
-	WHERE @kind <> 'delete' AND m.id = locked.id
-	RETURNING 1
-), deleted AS (
-	DELETE FROM dlq.dlq_messages m USING locked WHERE @kind = 'delete' AND m.id = locked.id RETURNING m.id, m.dlq_topic, m.seq
-), bodies AS (
-	DELETE FROM dlq.dlq_message_bodies b USING deleted WHERE b.message_id = deleted.id
-), attempts AS (
-	DELETE FROM dlq.dlq_retry_attempts a USING deleted WHERE a.message_id = deleted.id
-), outbox AS (
-	DELETE FROM dlq.dlq_exhausted_outbox o USING deleted d WHERE o.dlq_topic = d.dlq_topic AND o.seq = d.seq AND o.message_id = d.id
+	WHERE m.id = locked.id
+	RETURNING m.id, m.dlq_topic AS topic
 `
+	deleteLocked = `), changed AS (
+	DELETE FROM dlq.dlq_messages m USING locked WHERE m.id = locked.id RETURNING m.id, m.dlq_topic AS topic, m.seq
+` + deleteRest
+
+	// deleteRest deletes the other rows of deleted messages.
+	deleteRest = `), bodies AS (
+	DELETE FROM dlq.dlq_message_bodies b USING changed WHERE b.message_id = changed.id
+), attempts AS (
+	DELETE FROM dlq.dlq_retry_attempts a USING changed WHERE a.message_id = changed.id
+), outbox AS (
+	DELETE FROM dlq.dlq_exhausted_outbox o USING changed c WHERE o.dlq_topic = c.topic AND o.seq = c.seq AND o.message_id = c.id
+`
+)
+
+// mayBeSent is a condition on messages that may still be on their way, and are not revived; see dlq.ReviveAfter.
+const mayBeSent = `@kind = 'revive' AND COALESCE(
+			m.resolution = 'given_up' AND m.owner_token <> '' AND m.updated_at > now() - @revive_after::interval, false)`
 
 // searchMark is the mark in actSQL for conditions that no index has, and lockMark the mark for the lock.
 const (
@@ -199,9 +208,12 @@ func actOf(job *dlq.Job, limit int) (sql string, args pgx.NamedArgs) {
 		args["until"], args["until_seq"] = f.CreatedTo, int64(math.MinInt64)
 	}
 	f.CreatedFrom, f.CreatedTo = time.Time{}, time.Time{}
-	change, uses := changeLocked, dlq.InOrder|dlq.ByBody|dlq.ByMessage
-	if f.Archived { // the archive has fewer indexes
+	change, uses := updateLocked, dlq.InOrder|dlq.ByBody|dlq.ByMessage
+	switch {
+	case f.Archived: // the archive has fewer indexes
 		change, uses = restoreLocked, dlq.InOrder|dlq.ByBody
+	case job.Spec.Kind == dlq.KindDelete:
+		change = deleteLocked
 	}
 	read, rest := f.Split(uses)
 	if f.Archived {

@@ -46,22 +46,26 @@ func (s *Store) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	return queryExisting(ctx, s, "read message", dlq.MessageNotFound(id), scanMessage, messageSQL, pgx.NamedArgs{"id": uuid(id)})
 }
 
-const deleteSQL = `
-WITH changed AS (
-	DELETE FROM dlq.dlq_messages WHERE id = @id AND status <> 'RETRYING' RETURNING id, dlq_topic AS topic, seq
-), bodies AS (
-	DELETE FROM dlq.dlq_message_bodies b USING changed WHERE b.message_id = changed.id
-), attempts AS (
-	DELETE FROM dlq.dlq_retry_attempts a USING changed WHERE a.message_id = changed.id
-), outbox AS (
-	DELETE FROM dlq.dlq_exhausted_outbox o USING changed c WHERE o.dlq_topic = c.topic AND o.seq = c.seq AND o.message_id = c.id
-) /* audit */
+// deleteSQL and changeSQL change a message like a job of @kind.
+const (
+	deleteSQL = lockChanging + deleteLocked + recordedTopic
+	changeSQL = lockChanging + updateLocked + recordedTopic
+
+	lockChanging = `
+WITH locked AS MATERIALIZED (
+	SELECT m.id
+	FROM dlq.dlq_messages m
+	WHERE m.id = @id AND m.status = ANY (@statuses::text[]) AND NOT (` + mayBeSent + `)
+	FOR UPDATE
+`
+	recordedTopic = `) /* audit */
 SELECT topic FROM changed`
+)
 
 // Delete removes a message with its bytes and attempts. It returns
 // dlq.ErrNotFound, or a *dlq.OwnedError while a workflow retries the message.
 func (s *Store) Delete(ctx context.Context, asked *dlq.Operation, id dlq.ID) error {
-	_, err := s.changeMessage(ctx, asked, "delete message", deleteSQL, id, pgx.NamedArgs{}, func(m *dlq.Message) (bool, error) {
+	_, err := s.changeMessage(ctx, asked, "delete message", deleteSQL, id, dlq.KindDelete, func(m *dlq.Message) (bool, error) {
 		return m.Status == dlq.StatusRetrying, &dlq.OwnedError{ID: id, Owner: m.Owner}
 	})
 	return err
@@ -70,9 +74,9 @@ func (s *Store) Delete(ctx context.Context, asked *dlq.Operation, id dlq.ID) err
 // changeMessage runs a statement that returns the topic of a message after a change, and returns the message as
 // it is then: zero after a deletion. stays reports whether a message that did not change stays so, with the
 // error to return. Otherwise the message has changed since, and the statement runs again.
-func (s *Store) changeMessage(ctx context.Context, asked *dlq.Operation, operation, sql string, id dlq.ID, args pgx.NamedArgs,
+func (s *Store) changeMessage(ctx context.Context, asked *dlq.Operation, operation, sql string, id dlq.ID, kind dlq.JobKind,
 	stays func(*dlq.Message) (bool, error)) (dlq.Message, error) {
-	args["id"] = uuid(id)
+	args := pgx.NamedArgs{"id": uuid(id), "kind": kind, "statuses": kind.Statuses(), "revive_after": dlq.ReviveAfter}
 	sql, changed := s.audited(asked, dlq.TargetMessage, sql, args)
 	for {
 		var topics []string
@@ -97,23 +101,11 @@ func (s *Store) changeMessage(ctx context.Context, asked *dlq.Operation, operati
 	}
 }
 
-// markDeadSQL keeps the owner of a message that may be on its way; see dlq.ReviveAfter.
-const markDeadSQL = `
-WITH changed AS (
-	UPDATE dlq.dlq_messages m
-	SET status = 'DEAD', resolution = 'given_up', in_page = false, updated_at = now(),
-		workflow_id = CASE WHEN m.status = 'RETRYING' THEN m.workflow_id ELSE '' END,
-		owner_token = CASE WHEN m.status = 'RETRYING' THEN m.owner_token ELSE '' END
-	WHERE m.id = @id AND m.status IN ('PENDING', 'RETRYING')
-	RETURNING m.id, m.dlq_topic AS topic
-) /* audit */
-SELECT topic FROM changed`
-
 // MarkDead makes a PENDING or RETRYING message DEAD; a DEAD message does not change. A RETRYING
 // message that an earlier retry has delivered becomes RESOLVED. MarkDead returns the message,
 // dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is RESOLVED.
 func (s *Store) MarkDead(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error) {
-	return s.changeMessage(ctx, asked, "mark message dead", markDeadSQL, id, pgx.NamedArgs{}, func(m *dlq.Message) (bool, error) {
+	return s.changeMessage(ctx, asked, "mark message dead", changeSQL, id, dlq.KindDead, func(m *dlq.Message) (bool, error) {
 		if m.Status == dlq.StatusResolved {
 			return true, m.CheckRetryable()
 		}
@@ -121,21 +113,10 @@ func (s *Store) MarkDead(ctx context.Context, asked *dlq.Operation, id dlq.ID) (
 	})
 }
 
-// reviveSQL leaves a message alone that may still be on its way; see dlq.ReviveAfter.
-const reviveSQL = `
-WITH changed AS (
-	UPDATE dlq.dlq_messages m
-	SET status = 'PENDING', resolution = NULL, retry_count = 0, max_retries = greatest(m.max_retries, 1), workflow_id = '', owner_token = '', updated_at = now()
-	WHERE m.id = @id AND m.status = 'DEAD'
-		AND NOT COALESCE(m.resolution = 'given_up' AND m.owner_token <> '' AND m.updated_at > now() - @revive_after::interval, false)
-	RETURNING m.id, m.dlq_topic AS topic
-) /* audit */
-SELECT topic FROM changed`
-
 // Revive makes a DEAD message PENDING, with no retries counted and 1 or more allowed. Revive
 // returns the message, dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is not DEAD.
 func (s *Store) Revive(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error) {
-	return s.changeMessage(ctx, asked, "revive message", reviveSQL, id, pgx.NamedArgs{"revive_after": dlq.ReviveAfter}, func(m *dlq.Message) (bool, error) {
+	return s.changeMessage(ctx, asked, "revive message", changeSQL, id, dlq.KindRevive, func(m *dlq.Message) (bool, error) {
 		return m.Status != dlq.StatusDead || m.WasMarkedWhileSent(), m.NotDead()
 	})
 }

@@ -44,15 +44,12 @@ const restoreLocked = `), copies AS MATERIALIZED (
 	CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_message_bodies WHERE message_id = r.previous_id LIMIT 1) AS b
 ), changed AS (
 	SELECT r.previous_id AS id, r.dlq_topic AS topic FROM restored r
-), deleted AS (
-	SELECT WHERE false
 `
 
 const restoreSQL = `
 WITH locked AS (
 	SELECT @id::uuid AS id
-` + restoreLocked + `) /* audit */
-SELECT topic FROM changed`
+` + restoreLocked + recordedTopic
 
 // Restore makes a new PENDING message of an archived message, with its bytes, its error and its group, and
 // returns the new message. The archived message stays. Restore returns dlq.ErrNotFound, or a *dlq.NotRetryableError

@@ -153,7 +153,7 @@ func finalStatusesOf(r dlq.Result) finalStatuses {
 		retriesLeftResolution: resolution(left), noneLeftResolution: resolution(none)}
 }
 
-// finalizeSQL also undoes the claim when the retry is not counted. A message that an operator marked dead
+// finalizeSQL ends retries that have the same outcome. It also undoes the claim when the retry is not counted. A message that an operator marked dead
 // meanwhile becomes RESOLVED by a delivery. A message that was revived may still be in the outbox.
 const finalizeSQL = `
 WITH m AS (
@@ -169,7 +169,7 @@ WITH m AS (
 		last_retry_at = CASE WHEN @result::text IN ('returned', 'skipped')
 			THEN (SELECT max(a.started_at) FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id)
 			ELSE m.last_retry_at END
-	WHERE m.id = @id AND m.workflow_id = @workflow_id AND m.owner_token = @token
+	WHERE m.id = ANY (@ids::uuid[]) AND m.workflow_id = @workflow_id AND m.owner_token = @token
 		AND (m.status = 'RETRYING' OR m.status = 'DEAD' AND m.resolution = 'given_up' AND @result::text = 'delivered')
 	RETURNING m.*
 ), attempt AS (
@@ -177,33 +177,27 @@ WITH m AS (
 	SELECT m.id, m.retry_count, @workflow_id, @token, COALESCE(m.last_retry_at, m.updated_at), @result::text, @category, @error
 	FROM m
 	WHERE @is_attempt::bool
-` + putIntoOutbox + `
+), exhausted AS (
+	INSERT INTO dlq.dlq_exhausted_outbox (dlq_topic, seq, message_id, retry_count, max_retries, error)
+	SELECT m.dlq_topic, m.seq, m.id, m.retry_count, m.max_retries, @error
+	FROM m
+	WHERE @outbox::bool AND m.resolution = 'exhausted' AND m.dlq_topic <> ''
+	ON CONFLICT (dlq_topic, seq, message_id) DO UPDATE
+	SET ended_at = now(), retry_count = EXCLUDED.retry_count, max_retries = EXCLUDED.max_retries, error = EXCLUDED.error
+)
 SELECT id FROM m`
-
-// lockMessageSQL waits for a claim that is being committed, whose changes the next statement sees.
-const lockMessageSQL = `SELECT FROM dlq.dlq_messages WHERE id = @id FOR UPDATE`
 
 // Finalize ends the retry of a message that the owner has claimed, and returns the message and whether the
 // outcome was recorded, which happens once. After the owner has lost its claim only a delivery is recorded: the
 // message is RESOLVED at once, or when its present owner ends. The error is dlq.ErrNotFound when the message
 // was deleted or archived.
 func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m dlq.Message, ended bool, err error) {
-	end := finalStatusesOf(o.Result)
-	partition, offset := o.Acknowledgement.Columns()
-	args := ownedArgs(o.ID, owner)
-	maps.Copy(args, targetArgs(o.ID, o.Acknowledgement))
-	maps.Copy(args, pgx.NamedArgs{
-		"left_status": end.retriesLeft, "none_status": end.noneLeft, "delta": end.countDelta,
-		"left_resolution": end.retriesLeftResolution, "none_resolution": end.noneLeftResolution,
-		"target_partition": partition, "target_offset": offset,
-		"result": o.Result, "category": o.Category, "error": dlq.StorableText(o.Error), "is_attempt": o.Result.IsAttempt(),
-		"outbox": s.Outbox,
-	})
+	args := s.finalizeArgs(owner, o)
 	var finalized [][16]byte
 	var found []dlq.Message
 	err = s.batch(ctx, "finalize message", func(batch *pgx.Batch) {
 		if o.Result == dlq.ResultReleased { // its claim may still be committing
-			batch.Queue(lockMessageSQL, args)
+			batch.Queue(lockLateSQL, args)
 		}
 		batch.Queue(noteTargetsSQL, args)
 		queueQuery(batch, &finalized, pgx.RowTo[[16]byte], finalizeSQL, args)
@@ -220,4 +214,20 @@ func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m
 		m, err = s.Message(ctx, o.ID)
 	}
 	return m, kept > 0, err
+}
+
+// finalizeArgs are the parameters of finalizeSQL for the message of an outcome.
+func (s *Store) finalizeArgs(owner dlq.Owner, o dlq.Outcome) pgx.NamedArgs {
+	end := finalStatusesOf(o.Result)
+	partition, offset := o.Acknowledgement.Columns()
+	args := ownedArgs(o.ID, owner)
+	maps.Copy(args, targetArgs(o.ID, o.Acknowledgement))
+	maps.Copy(args, pgx.NamedArgs{
+		"left_status": end.retriesLeft, "none_status": end.noneLeft, "delta": end.countDelta,
+		"left_resolution": end.retriesLeftResolution, "none_resolution": end.noneLeftResolution,
+		"target_partition": partition, "target_offset": offset,
+		"result": o.Result, "category": o.Category, "error": dlq.StorableText(o.Error), "is_attempt": o.Result.IsAttempt(),
+		"outbox": s.Outbox,
+	})
+	return args
 }

@@ -135,7 +135,7 @@ func TestEveryStatement(t *testing.T) {
 	change["state"] = "held"
 	job := pgx.NamedArgs{"id": uuid(lane.Job), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
 		"reason": "", "state": "CANCELLED", "from": []string{"RUNNING"}, "rate_limit": 1, "step_limit": nil, "limit": 10}
-	message := pgx.NamedArgs{"revive_after": dlq.ReviveAfter, "id": uuid(id), "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
+	message := pgx.NamedArgs{"id": uuid(id), "ids": [][16]byte{id}, "token": lane.Owner.Token, "workflow_id": lane.Owner.WorkflowID,
 		"dead_letter_topics": s.topics.NoTargets(), "left_status": "PENDING", "none_status": "DEAD", "delta": 0,
 		"left_resolution": nil, "none_resolution": "exhausted", "target_partition": nil, "target_offset": nil, "target_topic": "t-1", "target_topic_id": nil,
 		"result": "failed", "category": "", "error": "", "is_attempt": true, "outbox": true, "claimed_before": time.Now(), "started_before": time.Now()}
@@ -163,6 +163,9 @@ func TestEveryStatement(t *testing.T) {
 			"from": time.Now().Add(-time.Hour), "to": time.Now(), "limit": dlq.MaxSeries}
 	}
 	with := func(e explained, uses string) explained { e.uses = uses; return e }
+	ofKind := func(kind dlq.JobKind) pgx.NamedArgs {
+		return pgx.NamedArgs{"id": uuid(id), "kind": kind, "statuses": kind.Statuses(), "revive_after": dlq.ReviveAfter}
+	}
 	actionJob := acts(dlq.KindDead, dlq.Filter{}).args
 	maps.Copy(actionJob, pgx.NamedArgs{"state": "CANCELLED", "reason": "", "limit": 1000})
 	asked := dlq.Operation{ID: dlq.NewID()}
@@ -202,7 +205,7 @@ func TestEveryStatement(t *testing.T) {
 		due       = "idx_dlq_job_queues_due"
 		queued    = "dlq_job_waiting_pkey"
 		ofKey     = "idx_dlq_job_waiting_key"
-		act       = jobs + " " + outbox + " " + bodies + " " + messages + " " + attempts
+		act       = jobs + " " + messages
 	)
 	// and adds the indexes of dlq_retrying to each list.
 	and := func(lists string) string {
@@ -228,11 +231,10 @@ func TestEveryStatement(t *testing.T) {
 		"exportSizesSQL": {{args: group, uses: bodies + " " + messages + " " + attempts}},
 		"chainSQL": {{args: message, after: byIndexSQL, uses: "dlq_edits_pkey " + bodies + " dlq_messages_archive_pkey " + messages + " " + attempts +
 			" idx_dlq_messages_archive_previous idx_dlq_messages_previous uq_dlq_edits_copy"}},
-		"deleteSQL":   {{args: message, uses: outbox + " " + bodies + " " + messages + " " + attempts}},
-		"markDeadSQL": {{args: message, uses: messages}},
-		"reviveSQL":   {{args: message, uses: messages}},
-		"replaceSQL":  {{args: pgx.NamedArgs{"id": uuid(id), "copy": uuid(dlq.NewID()), "dead_letter_topics": s.topics.NoTargets()}, uses: messages}},
-		"copyOfSQL":   {{args: message, uses: "dlq_edits_pkey"}},
+		"deleteSQL":  {{args: ofKind(dlq.KindDelete), uses: outbox + " " + bodies + " " + messages + " " + attempts}},
+		"changeSQL":  {{args: ofKind(dlq.KindDead), uses: messages}, {args: ofKind(dlq.KindRevive), uses: messages}},
+		"replaceSQL": {{args: pgx.NamedArgs{"id": uuid(id), "copy": uuid(dlq.NewID()), "dead_letter_topics": s.topics.NoTargets()}, uses: messages}},
+		"copyOfSQL":  {{args: message, uses: "dlq_edits_pkey"}},
 
 		"useKeySQL":     {{args: pgx.NamedArgs{"key": id[:], "request": id[:], "ids": [][16]byte{id}}, uses: ""}},
 		"usedKeySQL":    {{args: pgx.NamedArgs{"key": id[:]}, uses: "dlq_idempotency_keys_pkey"}},
@@ -306,7 +308,6 @@ func TestEveryStatement(t *testing.T) {
 		"claimSQL":       {{args: message, uses: bodies + " " + messages + " | dlq_audit_pkey " + bodies + " " + messages}},
 		"claimedSQL":     {{args: message, uses: bodies + " " + messages}},
 		"envelopeSQL":    {{args: message, uses: bodies + " " + messages}},
-		"lockMessageSQL": {{args: message, uses: messages}},
 		"finalizeSQL":    {{args: message, uses: messages + " " + targets + " | " + messages + " " + attempts + " " + targets}},
 		"noteTargetsSQL": {{args: pgx.NamedArgs{"ids": [][16]byte{id}, "target_topics": []string{"t-1"}, "target_topic_ids": [][16]byte{id}}, uses: messages + " " + targets}},
 
@@ -321,7 +322,7 @@ func TestEveryStatement(t *testing.T) {
 		"ownersSQL":     {{args: message, uses: live + " " + alone}},
 		"strayPagesSQL": {{after: byIndexSQL, uses: lanes + " " + jobs + " " + messages + " dlq_topic_count_sums_pkey " + live + " idx_dlq_messages_retrying"}},
 		"jobOwnersSQL":  {{args: scope, uses: live}},
-		"releaseSQL":    {{args: message, after: byIndexSQL, uses: messages + " " + alone}},
+		"releasableSQL": {{args: message, after: byIndexSQL, uses: alone}},
 
 		"addJobSampleSQL": {{args: pgx.NamedArgs{"id": uuid(lane.Job), "tick": 256, "step": 2, "at": time.Now(), "retried": 1, "failed": 1, "dead": 1,
 			"changed": 0, "skipped": 1}, after: byIndexSQL, uses: "dlq_job_samples_pkey " + jobs + " | dlq_job_samples_pkey " + live}},
@@ -369,7 +370,7 @@ func TestEveryStatement(t *testing.T) {
 		"explainJobSQL": {{args: actionJob, uses: jobs}},
 		"actSQL": {
 			with(acts(dlq.KindDead, dlq.Filter{}), and(act+" "+byTopic)),
-			with(acts(dlq.KindDelete, dlq.Filter{ErrorContains: "oom"}), and(act+" "+byTopic)),
+			with(acts(dlq.KindDelete, dlq.Filter{ErrorContains: "oom"}), and(act+" "+outbox+" "+bodies+" "+attempts+" "+byTopic)),
 			with(acts(dlq.KindRevive, dlq.Filter{Key: []byte("20")}), and(act+" idx_dlq_message_bodies_key")),
 			with(acts(dlq.KindRevive, dlq.Filter{IDs: []dlq.ID{id}}), and(act)),
 			with(acts(dlq.KindRestore, dlq.Filter{Archived: true}),

@@ -64,45 +64,31 @@ func (s *Store) JobOwners(ctx context.Context, startedBefore time.Time) ([]dlq.O
 	return queryAll(ctx, s, "list workflows of jobs", pgx.RowToStructByPos[dlq.Owner], jobOwnersSQL, pgx.NamedArgs{"started_before": startedBefore})
 }
 
-// releaseSQL ends up to a thousand retries as failed: a single statement by hand can leave a million, which
-// would take longer than the statement timeout. They are found as by Owners, and locked in the order of their
-// ids, so that two calls do not deadlock.
-const releaseSQL = `
-WITH found AS MATERIALIZED (
-	SELECT id
-	FROM dlq.dlq_messages
-	WHERE status = 'RETRYING' AND NOT in_page AND workflow_id = @workflow_id AND owner_token = @token
-	LIMIT 1000
-), owned AS (
-	SELECT m.id
-	FROM found
-	JOIN dlq.dlq_messages m ON m.id = found.id
-	WHERE CASE WHEN m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token THEN true ELSE false END
-	ORDER BY m.id
-	FOR UPDATE OF m
-), m AS (
-	UPDATE dlq.dlq_messages m
-	SET status = CASE WHEN m.retry_count < m.max_retries THEN 'PENDING' ELSE 'DEAD' END,
-		resolution = CASE WHEN m.retry_count < m.max_retries THEN NULL ELSE 'exhausted' END,
-		updated_at = now()
-	FROM owned
-	WHERE m.id = owned.id
-	RETURNING m.*
-), attempt AS (
-	INSERT INTO dlq.dlq_retry_attempts (message_id, number, workflow_id, owner_token, started_at, result, category, error)
-	SELECT m.id, m.retry_count, @workflow_id, @token, COALESCE(m.last_retry_at, m.updated_at), 'failed', 'transient', @error
-	FROM m
-` + putIntoOutbox + `
-SELECT count(*) FROM m`
+// releasableSQL finds up to a thousand messages of an owner: a single statement by hand can leave a million, whose end
+// would take longer than the statement timeout. They are found as by Owners.
+const releasableSQL = `
+SELECT id
+FROM dlq.dlq_messages
+WHERE status = 'RETRYING' AND NOT in_page AND workflow_id = @workflow_id AND owner_token = @token
+LIMIT 1000`
 
 // Release ends every retry of an owner that no longer exists, as failed with the given
 // reason, and returns how many there were. After an error some of them may be released.
 func (s *Store) Release(ctx context.Context, owner dlq.Owner, reason string) (released int64, err error) {
-	args := pgx.NamedArgs{"workflow_id": owner.WorkflowID, "token": owner.Token, "error": dlq.StorableText(reason), "outbox": s.Outbox}
+	args := s.finalizeArgs(owner, dlq.Outcome{Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: reason})
 	for {
-		n, _, err := queryOne(ctx, s, "release messages", pgx.RowTo[int64], releaseSQL, args, byIndexSQL)
-		released += n
-		if err != nil || n == 0 {
+		ids, err := queryAll(ctx, s, "find messages to release", pgx.RowTo[[16]byte], releasableSQL, args, byIndexSQL)
+		if err != nil || len(ids) == 0 {
+			return released, err
+		}
+		args["ids"] = ids
+		var ended [][16]byte
+		err = s.batch(ctx, "release messages", func(batch *pgx.Batch) {
+			batch.Queue(lockLateSQL, args)
+			queueQuery(batch, &ended, pgx.RowTo[[16]byte], finalizeSQL, args)
+		})
+		released += int64(len(ended))
+		if err != nil {
 			return released, err
 		}
 	}
