@@ -19,23 +19,14 @@ import (
 // of the search, which is by distance.
 const chainSQL = `
 WITH RECURSIVE chain (id) AS (
-	SELECT known.id
-	FROM (
-		SELECT id FROM dlq.dlq_messages WHERE id = @id
-		UNION ALL
-		SELECT id FROM dlq.dlq_messages_archive WHERE id = @id
-	) AS known
+	SELECT known.id FROM ` + everyMessage + ` AS known WHERE known.id = @id
 	UNION
 	SELECT neighbour.id
 	FROM chain
 	CROSS JOIN LATERAL (
-		SELECT previous_id AS id FROM dlq.dlq_messages WHERE id = chain.id AND previous_id IS NOT NULL
+		SELECT m.previous_id AS id FROM ` + everyMessage + ` AS m WHERE m.id = chain.id AND m.previous_id IS NOT NULL
 		UNION ALL
-		SELECT previous_id FROM dlq.dlq_messages_archive WHERE id = chain.id AND previous_id IS NOT NULL
-		UNION ALL
-		SELECT id FROM dlq.dlq_messages WHERE previous_id = chain.id
-		UNION ALL
-		SELECT id FROM dlq.dlq_messages_archive WHERE previous_id = chain.id
+		SELECT m.id FROM ` + everyMessage + ` AS m WHERE m.previous_id = chain.id
 	) AS neighbour
 ), found AS MATERIALIZED (
 	SELECT m.*, row_number() OVER () AS place

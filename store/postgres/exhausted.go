@@ -62,12 +62,7 @@ WITH page AS MATERIALIZED (
 		ORDER BY seq, message_id
 		LIMIT 100
 	) AS o
-	LEFT JOIN LATERAL (
-		SELECT id, payload, size FROM dlq.dlq_messages WHERE id = o.message_id
-		UNION ALL
-		SELECT id, payload, size FROM dlq.dlq_messages_archive WHERE id = o.message_id
-		LIMIT 1
-	) AS m ON true
+	LEFT JOIN LATERAL (SELECT * FROM ` + everyMessage + ` AS m WHERE m.id = o.message_id LIMIT 1) AS m ON true
 ), measured AS (
 	SELECT p.*, sum(p.size) OVER (ORDER BY p.seq, p.message_id) AS bytes, row_number() OVER (ORDER BY p.seq, p.message_id) AS place
 	FROM page p

@@ -20,10 +20,9 @@ WITH pending AS (
 			WHEN g.first_seen > now() - @new_age::interval THEN 'new'
 			ELSE 'open' END AS state,
 		bool_or(g.state = 'held') OVER (PARTITION BY c.dlq_topic) AS has_held
-	FROM (SELECT dlq_topic, group_id, messages FROM dlq.dlq_group_count_sums WHERE status = 'PENDING'
-		UNION ALL
-		SELECT dlq_topic, group_id, messages FROM dlq.dlq_uncounted WHERE status = 'PENDING') AS c
+	FROM ` + groupCounts + ` AS c
 	JOIN dlq.dlq_groups g ON g.id = c.group_id
+	WHERE c.status = 'PENDING'
 	GROUP BY c.dlq_topic, c.group_id, g.id
 	HAVING sum(c.messages) > 0
 ), placed AS (
@@ -64,11 +63,10 @@ func scanGroupBacklog(row pgx.CollectableRow) (b dlq.GroupBacklog, err error) {
 }
 
 const heldDeadSQL = `
-WITH held AS (SELECT id FROM dlq.dlq_groups WHERE state = 'held')
 SELECT c.dlq_topic, sum(c.messages)::bigint
-FROM (SELECT s.dlq_topic, s.messages FROM dlq.dlq_group_count_sums s JOIN held ON held.id = s.group_id WHERE s.status = 'DEAD'
-	UNION ALL
-	SELECT u.dlq_topic, u.messages FROM dlq.dlq_uncounted u JOIN held ON held.id = u.group_id WHERE u.status = 'DEAD') AS c
+FROM dlq.dlq_groups g
+JOIN ` + groupCounts + ` AS c ON c.group_id = g.id
+WHERE g.state = 'held' AND c.status = 'DEAD'
 GROUP BY c.dlq_topic
 HAVING sum(c.messages) > 0
 ORDER BY c.dlq_topic COLLATE "C"`

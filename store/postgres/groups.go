@@ -11,6 +11,11 @@ import (
 	"dlqmanager/dlq"
 )
 
+// groupCounts are the counts of groups with the latest changes. A group has several rows for the same topics and status.
+const groupCounts = `(SELECT group_id, dlq_topic, original_topic, status, messages FROM dlq.dlq_group_count_sums
+		UNION ALL
+		SELECT group_id, dlq_topic, original_topic, status, messages FROM dlq.dlq_uncounted WHERE group_id IS NOT NULL)`
+
 // newestGroupsSQL reads groups by the time of their first message. A group has the topic of
 // its first message and the topics of its counts.
 const newestGroupsSQL = `
@@ -31,12 +36,7 @@ WITH counted AS (
 		sum(c.messages) FILTER (WHERE c.is_visible) > 0 AS is_used,
 		bool_or(c.dlq_topic = @topic OR c.original_topic = @topic) FILTER (WHERE c.is_visible AND c.messages > 0) AS has_topic,
 		sum(c.messages) FILTER (WHERE c.is_visible AND c.status = 'PENDING') AS pending
-	FROM (SELECT group_id, dlq_topic, original_topic, status, messages, @within = '' OR dlq_topic ~ @within AS is_visible
-		FROM dlq.dlq_group_count_sums
-		UNION ALL
-		SELECT group_id, dlq_topic, original_topic, status, messages, @within = '' OR dlq_topic ~ @within
-		FROM dlq.dlq_uncounted
-		WHERE group_id IS NOT NULL) AS c
+	FROM (SELECT *, @within = '' OR dlq_topic ~ @within AS is_visible FROM ` + groupCounts + ` AS c) AS c
 	GROUP BY c.group_id
 ), seen AS (
 	SELECT a.group_id, max(a.last_seen) AS last_seen

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"dlqmanager/dlq"
 )
@@ -135,6 +136,8 @@ type arrivalRow struct {
 	// cameBack is set when the arrival is the message PreviousID, which was sent back and failed
 	// again. Each try of the transaction sets cameBack anew.
 	cameBack bool
+	// sentBy is the job that sent the message PreviousID last; zero for none.
+	sentBy dlq.ID
 	// headerRetryCount is the retry count in the headers of the record. It is used only for a
 	// message that came back.
 	headerRetryCount int
@@ -204,31 +207,27 @@ FROM (
 ) AS known
 WHERE has_body OR has_message`
 
-// previousSQL reads, for each earlier message, its dead-letter topic, its original topic, and the target
-// topic. The target topic is recorded with the delivery, or in the job of the message's owner, or not at all.
+// previousSQL reads, for each earlier message, its dead-letter topic, its original topic, the target topic, and the job
+// that sent it last, whose id is the owner token. The target topic is recorded with the delivery, or in the job, or
+// not at all.
 const previousSQL = `
-SELECT p.id, p.dlq_topic, p.original_topic, COALESCE(t.topic, j.spec->>'target_topic', '')
+SELECT p.id, p.dlq_topic, p.original_topic, COALESCE(t.topic, j.spec->>'target_topic', ''), j.id
 FROM unnest(@previous_ids::uuid[]) AS a (id)
-CROSS JOIN LATERAL (
-	SELECT m.id, m.dlq_topic, m.original_topic, m.target_id, m.owner_token FROM dlq.dlq_messages m WHERE m.id = a.id
-	UNION ALL
-	SELECT m.id, m.dlq_topic, m.original_topic, m.target_id, m.owner_token FROM dlq.dlq_messages_archive m WHERE m.id = a.id
-	LIMIT 1
-) AS p
+CROSS JOIN LATERAL (SELECT * FROM ` + everyMessage + ` AS m WHERE m.id = a.id LIMIT 1) AS p
 LEFT JOIN dlq.dlq_targets t ON t.id = p.target_id
 LEFT JOIN dlq.dlq_jobs j ON j.id =
 	CASE WHEN p.owner_token ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN p.owner_token::uuid END`
 
 // markCameBack reads the rows of previousSQL, and marks the messages that came back.
 func (in *ingest) markCameBack(rows pgx.Rows, byPrevious map[dlq.ID][]*arrivalRow) error {
-	var id dlq.ID
+	var id, job dlq.ID
 	var dlqTopic, originalTopic, target string
-	_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &dlqTopic, &originalTopic, &target}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &dlqTopic, &originalTopic, &target, (*zeronull.UUID)(&job)}, func() error {
 		if target == "" {
 			target, _ = in.targets.Of(originalTopic, "") // stays empty if the target is not allowed
 		}
 		for _, row := range byPrevious[id] {
-			row.cameBack = row.CameBack(dlqTopic, target)
+			row.cameBack, row.sentBy = row.CameBack(dlqTopic, target), job
 		}
 		return nil
 	})
@@ -379,23 +378,11 @@ FROM unnest(@topic_ids::uuid[], @partitions::int[], @topics::text[], @nexts::big
 	AS a (topic_id, partition, topic, next_offset, leader_epoch, lost)
 WHERE o.topic_id = a.topic_id AND o.partition = a.partition`
 
-// cameBackSQL counts messages that came back in the job that sent them last. The job's id is the
-// owner token of the earlier message.
+// cameBackSQL counts messages that came back in the job that sent them last.
 const cameBackSQL = `
-WITH came_back AS (
-	SELECT CASE WHEN p.owner_token ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN p.owner_token::uuid END AS job_id,
-		count(*) AS n
-	FROM unnest(@previous_ids::uuid[]) AS a (previous_id)
-	CROSS JOIN LATERAL (
-		SELECT m.owner_token FROM dlq.dlq_messages m WHERE m.id = a.previous_id
-		UNION ALL
-		SELECT m.owner_token FROM dlq.dlq_messages_archive m WHERE m.id = a.previous_id
-		LIMIT 1
-	) AS p
-	GROUP BY 1
-), job AS MATERIALIZED (
+WITH job AS MATERIALIZED (
 	SELECT j.id, came_back.n
-	FROM came_back
+	FROM (SELECT a.job_id, count(*) AS n FROM unnest(@jobs::uuid[]) AS a (job_id) GROUP BY a.job_id) AS came_back
 	JOIN dlq.dlq_jobs j ON j.id = came_back.job_id
 	ORDER BY j.id
 	FOR UPDATE OF j
@@ -412,10 +399,11 @@ WHERE id = ANY(@ids::uuid[]) AND dlq_topic <> ''`
 // finish moves the positions. It also puts exhausted messages into the outbox, reopens fixed groups after a
 // regression, and counts the messages that came back. Most messages need none of these.
 func (in *ingest) finish(ctx context.Context, tx pgx.Tx, stored []*arrivalRow) error {
-	var cameBack, exhausted []*arrivalRow
+	var sentBy [][16]byte // of the messages that came back
+	var exhausted []*arrivalRow
 	for _, row := range stored {
-		if row.cameBack {
-			cameBack = append(cameBack, row)
+		if row.cameBack && !row.sentBy.IsZero() {
+			sentBy = append(sentBy, row.sentBy)
 		}
 		if in.outbox && row.Resolution() == dlq.ResolutionExhausted {
 			exhausted = append(exhausted, row)
@@ -431,8 +419,8 @@ func (in *ingest) finish(ctx context.Context, tx pgx.Tx, stored []*arrivalRow) e
 	if groups, messages := regressions(stored, in.fixes); len(groups) > 0 {
 		batch.Queue(reopenSQL, pgx.NamedArgs{"groups": groups, "messages": messages, "reason": dlq.RegressionReason})
 	}
-	if len(cameBack) > 0 {
-		batch.Queue(cameBackSQL, pgx.NamedArgs{"previous_ids": column(cameBack, func(r **arrivalRow) [16]byte { return (*r).PreviousID })})
+	if len(sentBy) > 0 {
+		batch.Queue(cameBackSQL, pgx.NamedArgs{"jobs": sentBy})
 	}
 	return tx.SendBatch(ctx, batch).Close()
 }

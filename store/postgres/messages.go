@@ -9,6 +9,10 @@ import (
 	"dlqmanager/dlq"
 )
 
+// everyMessage are all messages, also the archived ones. A statement that looks for a single one has LIMIT 1, so that it
+// reads the archive only if the message is there.
+const everyMessage = `(SELECT * FROM dlq.dlq_messages UNION ALL SELECT * FROM dlq.dlq_messages_archive)`
+
 const messageSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries,
 	CASE WHEN octet_length(m.payload::text) <= 65536 THEN m.payload END,

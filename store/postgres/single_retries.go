@@ -38,12 +38,7 @@ CROSS JOIN LATERAL (
 	) AS f
 	WHERE f.action = o.action AND f.request_id = o.request_id AND f.subject = o.subject AND f.id <> o.id
 ) AS f
-LEFT JOIN LATERAL (
-	SELECT status, resolution, retry_count, max_retries, owner_token, updated_at FROM dlq.dlq_messages WHERE id = o.target_id
-	UNION ALL
-	SELECT status, resolution, retry_count, max_retries, owner_token, updated_at FROM dlq.dlq_messages_archive WHERE id = o.target_id
-	LIMIT 1
-) AS m ON true
+LEFT JOIN LATERAL (SELECT * FROM ` + everyMessage + ` AS m WHERE m.id = o.target_id LIMIT 1) AS m ON true
 LEFT JOIN LATERAL (
 	SELECT result, error, ended_at
 	FROM dlq.dlq_retry_attempts

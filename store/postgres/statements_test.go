@@ -296,7 +296,7 @@ func TestEveryStatement(t *testing.T) {
 		"knownSQL":           {{args: created, after: byIndexSQL, uses: bodies + " " + messages}},
 		"previousSQL":        {{args: created, after: byIndexSQL, uses: jobs + " dlq_messages_archive_pkey " + messages + " dlq_targets_pkey"}},
 		"advanceSQL":         {{args: batch.positionArgs(), after: byIndexSQL, uses: offsets}},
-		"cameBackSQL":        {{args: created, after: byIndexSQL, uses: jobs + " dlq_messages_archive_pkey " + messages}},
+		"cameBackSQL":        {{args: pgx.NamedArgs{"jobs": [][16]byte{lane.Job}}, after: byIndexSQL, uses: jobs}},
 		"storeExhaustedSQL":  {{args: created, after: byIndexSQL, uses: messages}},
 		"endSuspendedSQL":    {{args: pgx.NamedArgs{"seconds": 60}}},
 		"payloadSQL":         {{args: pgx.NamedArgs{"payload": "{}"}}},

@@ -18,15 +18,9 @@ const cameBack = `(c.dlq_topic = m.dlq_topic OR NOT c.suspicious AND c.original_
 const verdictOf = `(
 	SELECT CASE
 		WHEN m.status <> 'RESOLVED' OR COALESCE(m.resolution, 'delivered') <> 'delivered' THEN ''
-		WHEN EXISTS (SELECT FROM dlq.dlq_messages c WHERE c.previous_id = m.id AND c.id <> ` + restoredID + ` AND ` + cameBack + `)
-			OR EXISTS (SELECT FROM dlq.dlq_messages_archive c WHERE c.previous_id = m.id AND c.id <> ` + restoredID + ` AND ` + cameBack + `)
+		WHEN EXISTS (SELECT FROM ` + everyMessage + ` AS c WHERE c.previous_id = m.id AND c.id <> ` + restoredID + ` AND ` + cameBack + `)
 			OR EXISTS (SELECT FROM dlq.dlq_message_bodies o
-				CROSS JOIN LATERAL (
-					SELECT c.original_topic, c.seq, c.suspicious FROM dlq.dlq_messages c WHERE c.id = o.message_id
-					UNION ALL
-					SELECT c.original_topic, c.seq, c.suspicious FROM dlq.dlq_messages_archive c WHERE c.id = o.message_id
-					LIMIT 1
-				) AS c
+				CROSS JOIN LATERAL (SELECT * FROM ` + everyMessage + ` AS c WHERE c.id = o.message_id LIMIT 1) AS c
 				WHERE o.origin_offset = m.target_offset AND o.origin_partition = m.target_partition
 					AND c.original_topic = t.topic AND c.seq > m.seq AND NOT c.suspicious AND NOT t.changed) THEN 'no came_back'
 		WHEN t.id IS NULL THEN 'unknown no_target'
@@ -73,12 +67,7 @@ func verifyArgs(groups *dlq.VerifyGroups, args pgx.NamedArgs) pgx.NamedArgs {
 const verdictsSQL = `
 SELECT m.id, ''::text /* verdict */, COALESCE((SELECT t.topic FROM dlq.dlq_targets t WHERE t.id = m.target_id), '')
 FROM unnest(@ids::uuid[]) AS wanted (id)
-CROSS JOIN LATERAL (
-	SELECT * FROM dlq.dlq_messages WHERE id = wanted.id
-	UNION ALL
-	SELECT * FROM dlq.dlq_messages_archive WHERE id = wanted.id
-	LIMIT 1
-) AS m
+CROSS JOIN LATERAL (SELECT * FROM ` + everyMessage + ` AS m WHERE m.id = wanted.id LIMIT 1) AS m
 WHERE m.status = 'RESOLVED'`
 
 // Verdicts returns whether messages are verified. Those that were not delivered are absent.
