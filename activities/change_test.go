@@ -22,7 +22,7 @@ import (
 func TestABulkChangeCountsTheMessagesThatItChanged(t *testing.T) {
 	t.Parallel()
 	store, registry := postgres.New(dbtest.New(t), dlqtest.Topics(t)), prometheus.NewRegistry()
-	_, err := store.StoreArrivals(t.Context(), dlqtest.Arrivals(dlq.ChangeBatch+5))
+	_, err := store.Ingest(t.Context(), dlqtest.Arrivals(dlq.ChangeBatch+5), nil)
 	require.NoError(t, err)
 	action := &activities.Jobs{Store: store, Metrics: activities.NewMetrics(registry), Log: zap.NewNop()}
 	var suite testsuite.WorkflowTestSuite
@@ -67,7 +67,7 @@ func (s *slowDatabase) Act(ctx context.Context, job dlq.Job, limit int) (dlq.Cha
 
 func runAction(t *testing.T, store *slowDatabase) (dlq.Job, error) {
 	t.Helper()
-	_, err := store.StoreArrivals(t.Context(), dlqtest.Arrivals(3*dlq.ChangeBatch))
+	_, err := store.Ingest(t.Context(), dlqtest.Arrivals(3*dlq.ChangeBatch), nil)
 	require.NoError(t, err)
 	action := &activities.Jobs{Store: store, Metrics: activities.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop()}
 	var suite testsuite.WorkflowTestSuite

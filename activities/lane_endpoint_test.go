@@ -44,7 +44,7 @@ func endpointTest(t *testing.T, perSecond int, handler http.HandlerFunc, arrival
 	for _, a := range arrivals {
 		l.ids[string(a.Record.Value)] = a.ID
 	}
-	_, err = l.store.StoreArrivals(t.Context(), arrivals)
+	_, err = l.store.Ingest(t.Context(), arrivals, nil)
 	require.NoError(t, err)
 	bulk, err := l.store.CreateJob(t.Context(), nil, dlqtest.Bulk("all.dlq", 1, func(s *dlq.JobSpec) { s.RateLimit = perSecond }))
 	require.NoError(t, err)

@@ -99,7 +99,7 @@ func newLaneTest(t *testing.T, order dlq.Order, answers map[string][]error, arri
 	for _, a := range arrivals {
 		l.ids[string(a.Record.Value)] = a.ID
 	}
-	_, err := l.store.StoreArrivals(t.Context(), arrivals)
+	_, err := l.store.Ingest(t.Context(), arrivals, nil)
 	require.NoError(t, err)
 	bulk, err := l.store.CreateJob(t.Context(), nil, dlqtest.Bulk("all.dlq", 1, func(s *dlq.JobSpec) { s.Order = order }))
 	require.NoError(t, err)

@@ -24,9 +24,9 @@ func BenchmarkExport(b *testing.B) {
 	for range messages / batch {
 		arrivals := dlqtest.Arrivals(batch, dlqtest.Topic("orders"), dlqtest.Value(`{"text": "`+strings.Repeat("x", 1000)+`"}`),
 			dlqtest.Headers(dlq.Header{Key: "traceparent", Value: []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")}))
-		stored, err := w.store.StoreArrivals(b.Context(), arrivals)
+		stored, err := w.store.Ingest(b.Context(), arrivals, nil)
 		require.NoError(b, err)
-		require.Equal(b, batch, stored)
+		require.Len(b, stored, batch)
 	}
 	_, err := w.pool.Exec(b.Context(), `VACUUM ANALYZE`)
 	require.NoError(b, err)

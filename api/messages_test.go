@@ -53,7 +53,7 @@ func TestTheRecordThatAMessagePointsToIsShown(t *testing.T) {
 		a := dlqtest.Arrival(func(a *dlq.Arrival) {
 			a.Origin.Family, a.Origin.Offset, a.Record.Key, a.Record.Value = dlq.FamilyShareGroup, &offset, nil, nil
 		})
-		_, err := w.store.StoreArrivals(t.Context(), []dlq.Arrival{a})
+		_, err := w.store.Ingest(t.Context(), []dlq.Arrival{a}, nil)
 		require.NoError(t, err)
 		require.Equal(t, want, w.call(http.MethodGet, "/api/v1/dlq/messages/"+a.ID.String()).field(t, "pointed"))
 	}
@@ -183,7 +183,7 @@ func TestGetMessageTellsWhichHeadersAreNotSentBack(t *testing.T) {
 	pointer := dlqtest.Arrival(func(a *dlq.Arrival) {
 		a.Origin.Family, a.Record.Key, a.Record.Value, a.Record.Headers = dlq.FamilyShareGroup, nil, nil, headers
 	})
-	_, err := w.store.StoreArrivals(t.Context(), []dlq.Arrival{pointer})
+	_, err := w.store.Ingest(t.Context(), []dlq.Arrival{pointer}, nil)
 	require.NoError(t, err)
 	require.Len(t, marked(w, pointer.ID), 3, "only the record that it points to is sent")
 }

@@ -122,7 +122,7 @@ func (p *archiveProbe) run(ctx context.Context) (alone, beside [2]spread, err er
 			arrivals[i] = p.samples[i]
 			arrivals[i].ID, arrivals[i].Source = dlq.NewID(), dlq.Source{TopicID: [16]byte{24}, Offset: p.offset}
 		}
-		ingest, err := timed(ctx, 10*time.Millisecond, func() error { _, err := p.db.store.StoreArrivals(ctx, arrivals); return err })
+		ingest, err := timed(ctx, 10*time.Millisecond, func() error { _, err := p.db.store.Ingest(ctx, arrivals, nil); return err })
 		if err != nil {
 			return alone, beside, err
 		}

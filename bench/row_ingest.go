@@ -126,7 +126,7 @@ func (b *bench) ingestOnce(ctx context.Context, arrivals []dlq.Arrival, batch in
 }
 
 func storeArrivals(ctx context.Context, db *database, arrivals []dlq.Arrival) error {
-	_, err := db.store.StoreArrivals(ctx, arrivals)
+	_, err := db.store.Ingest(ctx, arrivals, nil)
 	return err
 }
 

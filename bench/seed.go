@@ -41,7 +41,7 @@ func (b *bench) seed(ctx context.Context, db *database, topics []seedTopic) erro
 		samples[i].Fingerprint = fingerprint.Fingerprint{Key: [16]byte{byte(i >> 8), byte(i)}, Version: 1}
 	}
 	samples[rareSample].ErrorClass, samples[rareSample+1].Origin.ConsumerGroup = rareClass, rareConsumer
-	if _, err := db.store.StoreArrivals(ctx, samples); err != nil {
+	if _, err := db.store.Ingest(ctx, samples, nil); err != nil {
 		return err
 	}
 	if err := db.exec(ctx, `

@@ -97,7 +97,7 @@ func TestReadersCannotFillTheMemory(t *testing.T) {
 	store := postgres.New(s.pool, dlqtest.Topics(t))
 	keep := func(topic string, n, size int) []dlq.Arrival {
 		arrivals := dlqtest.Arrivals(n, dlqtest.Topic(topic), dlqtest.Value(`{"text": "`+strings.Repeat("x", size)+`"}`))
-		_, err := store.StoreArrivals(t.Context(), arrivals)
+		_, err := store.Ingest(t.Context(), arrivals, nil)
 		require.NoError(t, err)
 		return arrivals
 	}

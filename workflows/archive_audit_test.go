@@ -18,7 +18,7 @@ func TestWhoeverStartsTheArchiveDoesNotChooseItsAges(t *testing.T) {
 	t.Parallel()
 	s := startlessSystem(t)
 	store := postgres.New(dbtest.New(t), dlqtest.Topics(t))
-	_, err := store.StoreArrivals(t.Context(), dlqtest.Arrivals(5, dlqtest.Retries(3, 3)))
+	_, err := store.Ingest(t.Context(), dlqtest.Arrivals(5, dlqtest.Retries(3, 3)), nil)
 	require.NoError(t, err)
 	_, err = store.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 2)
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestARunOfTheArchiveIsRecordedOnceWithItsCounts(t *testing.T) {
 	t.Parallel()
 	s := startlessSystem(t)
 	store := postgres.New(dbtest.New(t), dlqtest.Topics(t))
-	_, err := store.StoreArrivals(t.Context(), dlqtest.Arrivals(25, dlqtest.Retries(3, 3)))
+	_, err := store.Ingest(t.Context(), dlqtest.Arrivals(25, dlqtest.Retries(3, 3)), nil)
 	require.NoError(t, err)
 	configured := archiveOf(store)
 	configured.Retention, configured.PurgeAfter = time.Microsecond, 2*time.Microsecond

@@ -308,11 +308,11 @@ func TestAuthorisationRefusedPausesUntilAnOperatorResumes(t *testing.T) {
 // comeBack stores the dead letter of a republished message that failed again.
 func (s *system) comeBack(t *testing.T, e dlq.Envelope) {
 	t.Helper()
-	_, err := s.store.StoreArrivals(t.Context(), []dlq.Arrival{{
+	_, err := s.store.Ingest(t.Context(), []dlq.Arrival{{
 		ID: dlq.NewID(), DLQTopic: s.topic(), Source: dlq.Source{TopicID: [16]byte(dlq.NewID())},
 		Failure: dlq.Failure{Origin: dlq.Origin{Topic: s.queue}, ErrorMessage: "failed again"}, Record: e.Record,
 		MaxRetries: dlq.DefaultMaxRetries, RetryCount: e.RetryCount, PreviousID: e.ID,
-	}})
+	}}, nil)
 	if err != nil {
 		t.Errorf("come back: %v", err)
 	}
@@ -330,7 +330,7 @@ func TestOneClosedTargetAmongSeveralDoesNotStopTheOthers(t *testing.T) {
 			Failure: dlq.Failure{Origin: dlq.Origin{Topic: gone}, ErrorMessage: "x"}, Record: dlq.Record{Key: []byte("one")}, MaxRetries: 3,
 		}
 	}
-	_, err := s.store.StoreArrivals(t.Context(), arrivals)
+	_, err := s.store.Ingest(t.Context(), arrivals, nil)
 	require.NoError(t, err)
 	s.add(t, 300, 30)
 	s.target.answers(func(e dlq.Envelope) error {

@@ -195,9 +195,9 @@ func (s *system) add(t *testing.T, messages, keys int) []dlq.ID {
 			MaxRetries: dlq.DefaultMaxRetries,
 		}
 	}
-	stored, err := s.store.StoreArrivals(t.Context(), arrivals)
+	stored, err := s.store.Ingest(t.Context(), arrivals, nil)
 	require.NoError(t, err)
-	require.Equal(t, messages, stored)
+	require.Len(t, stored, messages)
 	return ids
 }
 

@@ -47,12 +47,6 @@ func (m *Store) now() time.Time {
 	return at
 }
 
-// StoreArrivals is like postgres.Store.StoreArrivals.
-func (m *Store) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error) {
-	ids, err := m.Ingest(ctx, arrivals, nil)
-	return len(ids), err
-}
-
 // Ingest is like postgres.Store.Ingest, but it does not count offsets that Kafka deleted.
 func (m *Store) Ingest(_ context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error) {
 	m.mu.Lock()

@@ -19,7 +19,7 @@ func archived(t *testing.T, messages int) (*postgres.Store, *pgxpool.Pool) {
 	p := dbtest.NewProtected(t)
 	pool := dbtest.Pool(t, p.User(t, p.Application))
 	s := postgres.New(pool, dlqtest.Topics(t))
-	_, err := s.StoreArrivals(t.Context(), dlqtest.Arrivals(messages, dlqtest.Retries(3, 3)))
+	_, err := s.Ingest(t.Context(), dlqtest.Arrivals(messages, dlqtest.Retries(3, 3)), nil)
 	require.NoError(t, err)
 	return s, pool
 }

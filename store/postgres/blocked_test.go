@@ -44,7 +44,7 @@ func requireWithin(t *testing.T, limit time.Duration, call func() error) error {
 func startPages(t *testing.T, pool *pgxpool.Pool, messages int) (*postgres.Store, dlq.Lane, []dlq.PageEnvelope) {
 	t.Helper()
 	p := postgres.New(pool, dlqtest.Topics(t))
-	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(messages))
+	_, err := p.Ingest(t.Context(), dlqtest.Arrivals(messages), nil)
 	require.NoError(t, err)
 	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
@@ -180,7 +180,7 @@ func TestALockedMessageIsNotSkipped(t *testing.T) {
 	for _, key := range []string{"a", "b", "a", "b", "a", "c"} {
 		arrivals = append(arrivals, dlqtest.Arrival(dlqtest.Key(key)))
 	}
-	_, err := p.StoreArrivals(t.Context(), arrivals)
+	_, err := p.Ingest(t.Context(), arrivals, nil)
 	require.NoError(t, err)
 	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
@@ -295,7 +295,7 @@ func TestPagesPausesAndEndsDoNotDeadlock(t *testing.T) {
 	for i := range arrivals {
 		arrivals[i].Record.Key = []byte{byte(i % 53)}
 	}
-	_, err := p.StoreArrivals(t.Context(), arrivals)
+	_, err := p.Ingest(t.Context(), arrivals, nil)
 	require.NoError(t, err)
 	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", lanes))
 	require.NoError(t, err)

@@ -26,7 +26,7 @@ func TestLanesOfSeveralWorkersShareOneRate(t *testing.T) {
 	pool := dbtest.New(t)
 	other := dbtest.Pool(t, pool.Config().ConnString())
 	workers := []*postgres.Store{postgres.New(pool, dlqtest.Topics(t)), postgres.New(other, dlqtest.Topics(t))}
-	_, err := workers[0].StoreArrivals(t.Context(), dlqtest.Arrivals(messages))
+	_, err := workers[0].Ingest(t.Context(), dlqtest.Arrivals(messages), nil)
 	require.NoError(t, err)
 	b, err := workers[0].CreateJob(t.Context(), nil, dlqtest.Bulk("orders", lanes, dlqtest.Rate(rate)))
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestAClaimThatWaitedWhileTheJobWasPausedIsEmpty(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
-	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(2*dlq.PageSize))
+	_, err := p.Ingest(t.Context(), dlqtest.Arrivals(2*dlq.PageSize), nil)
 	require.NoError(t, err)
 	for _, rate := range []int{0, 1_000_000} {
 		b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1, dlqtest.Rate(rate)))
@@ -124,7 +124,7 @@ func TestAClaimThatIsBeingCommittedIsReleased(t *testing.T) {
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
 	a, owner := dlqtest.Arrival(), dlqtest.Owner()
-	_, err := p.StoreArrivals(t.Context(), []dlq.Arrival{a})
+	_, err := p.Ingest(t.Context(), []dlq.Arrival{a}, nil)
 	require.NoError(t, err)
 	claim, err := pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestAClaimThatWaitedDoesNotClaimChangedMessages(t *testing.T) {
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
 	arrivals := dlqtest.Arrivals(3)
-	_, err := p.StoreArrivals(t.Context(), arrivals)
+	_, err := p.Ingest(t.Context(), arrivals, nil)
 	require.NoError(t, err)
 	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
@@ -187,7 +187,7 @@ func startOfThree(t *testing.T) (*pgxpool.Pool, *postgres.Store, dlq.Job) {
 	t.Helper()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
-	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(3))
+	_, err := p.Ingest(t.Context(), dlqtest.Arrivals(3), nil)
 	require.NoError(t, err)
 	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 	require.NoError(t, err)
@@ -248,7 +248,7 @@ func TestTheRecentRateDecays(t *testing.T) {
 		age             string
 		count, previous int64
 	}{{"5 seconds", 101, 50}, {"15 seconds", 1, 100}, {"1 hour", 1, 0}} {
-		_, err = p.StoreArrivals(t.Context(), dlqtest.Arrivals(1))
+		_, err = p.Ingest(t.Context(), dlqtest.Arrivals(1), nil)
 		require.NoError(t, err)
 		one, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
 		require.NoError(t, err)
@@ -280,7 +280,7 @@ func uncommitted(t *testing.T, pool *pgxpool.Pool, p *postgres.Store) (a dlq.Arr
 	require.NoError(t, err)
 	var stored error
 	var group sync.WaitGroup
-	group.Go(func() { _, stored = p.StoreArrivals(t.Context(), []dlq.Arrival{a}) })
+	group.Go(func() { _, stored = p.Ingest(t.Context(), []dlq.Arrival{a}, nil) })
 	waitForLocks(t, pool, 1)
 	return a, func() {
 		t.Helper()
@@ -296,7 +296,7 @@ func TestACreationWaitsForARunningIngest(t *testing.T) {
 	p := postgres.New(pool, dlqtest.Topics(t))
 	first, release := uncommitted(t, pool, p)
 	second := dlqtest.Arrival() // later in the order, and committed first
-	_, err := p.StoreArrivals(t.Context(), []dlq.Arrival{second})
+	_, err := p.Ingest(t.Context(), []dlq.Arrival{second}, nil)
 	require.NoError(t, err)
 
 	var group sync.WaitGroup
@@ -325,7 +325,7 @@ func TestACreationBlocksIngestForASecondsAtMost(t *testing.T) {
 	var started, stored error
 	group.Go(func() { _, started = p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1)) })
 	waitForLocks(t, pool, 2)
-	group.Go(func() { _, stored = p.StoreArrivals(t.Context(), dlqtest.Arrivals(1)) })
+	group.Go(func() { _, stored = p.Ingest(t.Context(), dlqtest.Arrivals(1), nil) })
 	waitForLocks(t, pool, 3)
 	group.Wait() // though the first ingest is still under way
 	require.ErrorIs(t, started, dlq.ErrUnavailable)
@@ -399,7 +399,7 @@ func TestACountBlocksNoOtherCall(t *testing.T) {
 	found, err := p.Job(ctx, b.ID)
 	require.NoError(t, err)
 	require.Equal(t, b, found)
-	_, err = p.StoreArrivals(ctx, dlqtest.Arrivals(1))
+	_, err = p.Ingest(ctx, dlqtest.Arrivals(1), nil)
 	require.NoError(t, err)
 	other, err := p.CreateJob(ctx, nil, dlqtest.Bulk("elsewhere", 1))
 	require.NoError(t, err)

@@ -34,7 +34,7 @@ func startDelete(t *testing.T) (*pgxpool.Pool, *postgres.Store, []dlq.Arrival, d
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
 	arrivals := dlqtest.Arrivals(10)
-	_, err := p.StoreArrivals(t.Context(), arrivals)
+	_, err := p.Ingest(t.Context(), arrivals, nil)
 	require.NoError(t, err)
 	return pool, p, arrivals, startAction(t, p, dlq.KindDelete, dlq.Filter{Topic: "orders"})
 }

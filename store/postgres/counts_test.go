@@ -50,7 +50,7 @@ func TestCountsFollowEveryStatement(t *testing.T) {
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
 	for _, cause := range []string{"a", "b"} {
-		_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(10, dlqtest.Cause(cause)))
+		_, err := p.Ingest(t.Context(), dlqtest.Arrivals(10, dlqtest.Cause(cause)), nil)
 		require.NoError(t, err)
 	}
 	for _, sql := range []string{

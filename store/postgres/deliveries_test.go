@@ -20,7 +20,7 @@ func TestEachDeliveryNamesItsTargetAlsoAfterTheTargetsWereLost(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
-	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(6))
+	_, err := p.Ingest(t.Context(), dlqtest.Arrivals(6), nil)
 	require.NoError(t, err)
 	list, err := p.List(t.Context(), dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq"}, PageSize: 6, OldestFirst: true})
 	require.NoError(t, err)

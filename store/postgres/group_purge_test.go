@@ -20,7 +20,7 @@ import (
 func fail(t *testing.T, s *postgres.Store, cause string) dlq.Message {
 	t.Helper()
 	a := dlqtest.Arrival(dlqtest.Cause(cause))
-	_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{a})
+	_, err := s.Ingest(t.Context(), []dlq.Arrival{a}, nil)
 	require.NoError(t, err)
 	require.NoError(t, s.FoldCounts(t.Context()))
 	m, err := s.Message(t.Context(), a.ID)
@@ -120,7 +120,7 @@ func TestGroupsThatSomebodyNeedsDoNotGiveWay(t *testing.T) {
 	_, err = s.Claim(t.Context(), retrying.ID, dlqtest.Owner(), dlq.ID{})
 	require.NoError(t, err)
 	uncounted := dlqtest.Arrival(dlqtest.Cause("uncounted"))
-	_, err = s.StoreArrivals(t.Context(), []dlq.Arrival{uncounted})
+	_, err = s.Ingest(t.Context(), []dlq.Arrival{uncounted}, nil)
 	require.NoError(t, err)
 
 	needed := causesOf(t, pool)
@@ -196,9 +196,9 @@ func TestNoMessageIsLeftWithoutItsGroup(t *testing.T) {
 				for cause := range 3 {
 					arrivals = append(arrivals, dlqtest.Arrival(dlqtest.Cause(fmt.Sprint((i+cause)%6))))
 				}
-				ids, err := s.StoreArrivals(t.Context(), arrivals)
+				ids, err := s.Ingest(t.Context(), arrivals, nil)
 				require.NoError(t, err)
-				require.Equal(t, len(arrivals), ids)
+				require.Len(t, ids, len(arrivals))
 				for _, a := range slices.Concat(arrivals[1:], arrivals[:1])[:2] {
 					require.NoError(t, s.Delete(t.Context(), nil, a.ID))
 				}

@@ -21,7 +21,7 @@ func TestDeletedGroupsAreCreatedAgain(t *testing.T) {
 	s := postgres.New(pool, dlqtest.Topics(t))
 	for range 2 {
 		a := dlqtest.Arrival(dlqtest.Cause("x"))
-		_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{a})
+		_, err := s.Ingest(t.Context(), []dlq.Arrival{a}, nil)
 		require.NoError(t, err)
 		_, err = s.Group(t.Context(), dlq.GroupID(&a.Fingerprint), "")
 		require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestOfOpenGroupsTheLargestAreNamed(t *testing.T) {
 	pool := dbtest.New(t)
 	s := postgres.New(pool, dlqtest.Topics(t))
 	for _, cause := range []string{"no price", "no stock", "no stock"} {
-		_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause(cause))})
+		_, err := s.Ingest(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause(cause))}, nil)
 		require.NoError(t, err)
 	}
 	_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_groups SET first_seen = first_seen - interval '2 hours'`)
@@ -67,7 +67,7 @@ func TestConcurrentWritersKeepTheLimitOfGroups(t *testing.T) {
 			arrivals = append(arrivals, dlqtest.Arrival(dlqtest.Cause(fmt.Sprint(writer, cause))))
 		}
 		writers.Go(func() {
-			_, err := s.StoreArrivals(t.Context(), arrivals)
+			_, err := s.Ingest(t.Context(), arrivals, nil)
 			require.NoError(t, err)
 		})
 	}
@@ -89,7 +89,7 @@ func TestConcurrentWritersShareTheirGroups(t *testing.T) {
 		}
 		writers.Go(func() {
 			for from := 0; from < len(arrivals); from += 10 {
-				_, err := s.StoreArrivals(t.Context(), arrivals[from:from+10])
+				_, err := s.Ingest(t.Context(), arrivals[from:from+10], nil)
 				require.NoError(t, err)
 			}
 			require.NoError(t, s.FoldCounts(t.Context()))
@@ -112,7 +112,7 @@ func TestAGroupThatWasInAHiddenTopicStaysPartial(t *testing.T) {
 	s := postgres.New(pool, dlqtest.Topics(t))
 	seen, hidden := dlqtest.Arrival(dlqtest.Cause("x")), dlqtest.Arrival(dlqtest.Cause("x"), dlqtest.FromTopic("shop.dlq", "shop"))
 	for _, a := range []dlq.Arrival{seen, hidden} {
-		_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{a})
+		_, err := s.Ingest(t.Context(), []dlq.Arrival{a}, nil)
 		require.NoError(t, err)
 	}
 	require.NoError(t, s.Delete(t.Context(), nil, hidden.ID))

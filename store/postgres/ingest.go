@@ -21,13 +21,6 @@ const ingestTimeout = time.Minute
 // that runs ends its COPY after ingestTimeout at the latest.
 const suspendedAfter = 2 * ingestTimeout
 
-// StoreArrivals stores dead letters as Ingest does, moves no positions, and returns how many
-// of the messages were new.
-func (s *Store) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error) {
-	ids, err := s.Ingest(ctx, arrivals, nil)
-	return len(ids), err
-}
-
 // Ingest stores dead letters and moves the positions of the partitions that they were read
 // from, all in one transaction. The result is the ids of the new messages. An arrival with a
 // known id is skipped, also when its message has been archived. Seq follows the order of

@@ -33,7 +33,7 @@ func TestAMessageIsNotRevivedWhileItsRetryMayStillSendIt(t *testing.T) {
 		},
 	} {
 		a := dlqtest.Arrival()
-		_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{a})
+		_, err := s.Ingest(t.Context(), []dlq.Arrival{a}, nil)
 		require.NoError(t, err)
 		owner := dlqtest.Owner()
 		_, err = s.Claim(t.Context(), a.ID, owner, dlq.ID{})

@@ -54,7 +54,7 @@ func negatable(t *testing.T, s *Store) (ids []dlq.ID) {
 			})),
 		dlqtest.Arrival(func(a *dlq.Arrival) { a.Record.Key, a.Record.Value, a.Record.Headers, a.Payload = nil, nil, nil, nil }, dlqtest.Error("")),
 	}
-	_, err := s.StoreArrivals(t.Context(), arrivals)
+	_, err := s.Ingest(t.Context(), arrivals, nil)
 	require.NoError(t, err)
 	for _, a := range arrivals {
 		ids = append(ids, a.ID)
@@ -214,7 +214,7 @@ func TestANegationExcludesWhatTheSameFilterFinds(t *testing.T) {
 				}
 			}))
 	}
-	_, err := s.StoreArrivals(t.Context(), arrivals)
+	_, err := s.Ingest(t.Context(), arrivals, nil)
 	require.NoError(t, err)
 	var ids []dlq.ID
 	for _, a := range arrivals {

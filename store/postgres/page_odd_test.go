@@ -214,7 +214,7 @@ func TestAMessageWithDamagedHeadersIsReadWithItsPage(t *testing.T) {
 func openLane(t *testing.T, pool *pgxpool.Pool, job dlq.Job, arrivals []dlq.Arrival) (*postgres.Store, dlq.Lane) {
 	t.Helper()
 	p := postgres.New(pool, dlqtest.Topics(t))
-	_, err := p.StoreArrivals(t.Context(), arrivals)
+	_, err := p.Ingest(t.Context(), arrivals, nil)
 	require.NoError(t, err)
 	job, err = p.CreateJob(t.Context(), nil, job)
 	require.NoError(t, err)
@@ -264,7 +264,7 @@ func TestMessagesThatShareASeqAreAllSent(t *testing.T) {
 			t.Parallel()
 			pool := dbtest.New(t)
 			p := postgres.New(pool, dlqtest.Topics(t))
-			_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(test.messages, test.options...))
+			_, err := p.Ingest(t.Context(), dlqtest.Arrivals(test.messages, test.options...), nil)
 			require.NoError(t, err)
 			exec := func(sql string) {
 				_, err := pool.Exec(t.Context(), sql)

@@ -166,7 +166,7 @@ func TestEveryCallEnds(t *testing.T) {
 	t.Parallel()
 	pool, proxy := through(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
-	_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(1))
+	_, err := p.Ingest(t.Context(), dlqtest.Arrivals(1), nil)
 	require.NoError(t, err)
 	conn, err := pool.Acquire(t.Context())
 	require.NoError(t, err)

@@ -29,7 +29,7 @@ func protectedStore(t *testing.T) (p *dbtest.Protected, pool *pgxpool.Pool) {
 	pool = dbtest.Pool(t, p.User(t, p.Application))
 	s := postgres.New(pool, dlqtest.Topics(t))
 	arrival := dlqtest.Arrival()
-	_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{arrival})
+	_, err := s.Ingest(t.Context(), []dlq.Arrival{arrival}, nil)
 	require.NoError(t, err)
 	_, err = s.MarkDead(t.Context(), &asked, arrival.ID)
 	require.NoError(t, err)
@@ -230,7 +230,7 @@ func TestAUserIsReplacedWhileTheStoreIsInUse(t *testing.T) {
 func changeUntil(ctx context.Context, s *postgres.Store, done chan<- struct{}) error {
 	for ctx.Err() == nil {
 		arrival := dlqtest.Arrival()
-		_, err := s.StoreArrivals(ctx, []dlq.Arrival{arrival})
+		_, err := s.Ingest(ctx, []dlq.Arrival{arrival}, nil)
 		if err == nil {
 			_, err = s.MarkDead(ctx, &asked, arrival.ID)
 		}

@@ -27,7 +27,7 @@ func TestAChangeOfStatusCopiesNeitherPayloadNorBody(t *testing.T) {
 	_, err := rand.NewChaCha8([32]byte{}).Read(digits)
 	require.NoError(t, err)
 	value := `{"text":"` + hex.EncodeToString(digits) + `"}`
-	_, err = p.StoreArrivals(t.Context(), dlqtest.Arrivals(messages, dlqtest.Value(value)))
+	_, err = p.Ingest(t.Context(), dlqtest.Arrivals(messages, dlqtest.Value(value)), nil)
 	require.NoError(t, err)
 
 	var rows, payloads, bodies [2]int64

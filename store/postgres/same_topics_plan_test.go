@@ -43,7 +43,7 @@ func TestMessagesWhoseTopicsAreTheSameDoNotMakeAListExpensive(t *testing.T) {
 func TestAMessageWhoseTopicsAreTheSameIsListedOnce(t *testing.T) {
 	t.Parallel()
 	s := New(dbtest.New(t), dlqtest.Topics(t))
-	_, err := s.StoreArrivals(t.Context(), dlqtest.Arrivals(3, dlqtest.FromTopic("orders.dlq", "orders.dlq")))
+	_, err := s.Ingest(t.Context(), dlqtest.Arrivals(3, dlqtest.FromTopic("orders.dlq", "orders.dlq")), nil)
 	require.NoError(t, err)
 	page, err := s.List(t.Context(), dlq.ListQuery{Filter: dlq.Filter{Topic: "orders.dlq"}, PageSize: 10})
 	require.NoError(t, err)

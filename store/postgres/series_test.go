@@ -37,7 +37,7 @@ func TestArrivalsAgreeWithTheTimesOfTheMessages(t *testing.T) {
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
 	for _, cause := range []string{"a", "b"} {
-		_, err := p.StoreArrivals(t.Context(), append(dlqtest.Arrivals(10, dlqtest.Cause(cause)), dlqtest.Arrival()))
+		_, err := p.Ingest(t.Context(), append(dlqtest.Arrivals(10, dlqtest.Cause(cause)), dlqtest.Arrival()), nil)
 		require.NoError(t, err)
 		require.NoError(t, p.FoldCounts(t.Context()))
 	}
@@ -64,7 +64,7 @@ func TestArrivalsStayWhenAllMessagesAreCountedAnew(t *testing.T) {
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
 	for n, sql := range []string{`SELECT dlq.recount_messages()`, `TRUNCATE dlq.dlq_messages`} {
-		_, err := p.StoreArrivals(t.Context(), dlqtest.Arrivals(3, dlqtest.Cause("a")))
+		_, err := p.Ingest(t.Context(), dlqtest.Arrivals(3, dlqtest.Cause("a")), nil)
 		require.NoError(t, err)
 		_, err = pool.Exec(t.Context(), sql)
 		require.NoError(t, err, sql)

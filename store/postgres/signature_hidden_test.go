@@ -18,12 +18,12 @@ func TestMessagesOfADeletedGroupAreFound(t *testing.T) {
 			t.Parallel()
 			pool := dbtest.New(t)
 			s := New(pool, dlqtest.Topics(t))
-			_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error("a needle"))})
+			_, err := s.Ingest(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error("a needle"))}, nil)
 			require.NoError(t, err)
 			_, err = pool.Exec(t.Context(), `DELETE FROM dlq.dlq_groups`)
 			require.NoError(t, err)
 			if next != "" {
-				_, err = s.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause(next), dlqtest.Error("straw"))})
+				_, err = s.Ingest(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause(next), dlqtest.Error("straw"))}, nil)
 				require.NoError(t, err)
 			}
 			require.Len(t, searchMessages(t, s, "needle"), 1)
@@ -45,7 +45,7 @@ func TestASignatureThatAnotherWorkerCreatedAgainGetsTheTextsOfThisOne(t *testing
 	pool := dbtest.New(t)
 	s, other := New(pool, dlqtest.Topics(t)), New(pool, dlqtest.Topics(t))
 	store := func(s *Store, text string) {
-		_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error(text))})
+		_, err := s.Ingest(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error(text))}, nil)
 		require.NoError(t, err)
 	}
 	store(s, "a needle")
@@ -65,7 +65,7 @@ func TestATextThatARestoreTookFromASignatureIsFoundWhenItIsStoredAgain(t *testin
 	s := New(pool, dlqtest.Topics(t))
 	arrival := dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error("a needle"))
 	for range 2 {
-		_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{arrival})
+		_, err := s.Ingest(t.Context(), []dlq.Arrival{arrival}, nil)
 		require.NoError(t, err)
 		require.Len(t, searchMessages(t, s, "needle"), 1)
 		_, err = pool.Exec(t.Context(), `DELETE FROM dlq.dlq_messages; DELETE FROM dlq.dlq_message_bodies; UPDATE dlq.dlq_group_signatures SET bits = 0::bit(8192)`)
@@ -77,7 +77,7 @@ func TestABodyThatWasReplacedByHandIsFound(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	s := New(pool, dlqtest.Topics(t))
-	_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"))})
+	_, err := s.Ingest(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"))}, nil)
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `CREATE TEMP TABLE kept AS SELECT * FROM dlq.dlq_message_bodies; DELETE FROM dlq.dlq_message_bodies;
 		UPDATE kept SET consumer_group = 'billing'; INSERT INTO dlq.dlq_message_bodies SELECT * FROM kept`)

@@ -54,7 +54,7 @@ func TestASearchInTheGroupsThatCanMatchFindsWhatAScanFinds(t *testing.T) {
 		arrivals = append(arrivals, dlqtest.Arrival(options...))
 	}
 	for i := 0; i < len(arrivals); i += 50 { // later texts are added to the signatures
-		_, err := s.StoreArrivals(t.Context(), arrivals[i:i+50])
+		_, err := s.Ingest(t.Context(), arrivals[i:i+50], nil)
 		require.NoError(t, err)
 	}
 	require.Equal(t, len(words), number(t, pool, `SELECT count(*) FROM dlq.dlq_group_signatures`))
@@ -92,9 +92,9 @@ func TestASearchInGroupsWithManyMessagesFindsWhatAScanFinds(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	s := New(pool, dlqtest.Topics(t))
-	_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{
+	_, err := s.Ingest(t.Context(), []dlq.Arrival{
 		dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error("a needle"), func(a *dlq.Arrival) { a.ErrorClass = "shop.Late" }),
-		dlqtest.Arrival(dlqtest.Cause("b"), dlqtest.Error("straw"))})
+		dlqtest.Arrival(dlqtest.Cause("b"), dlqtest.Error("straw"))}, nil)
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `
 		SELECT set_config('dlq.signed', 'on', true);
@@ -156,14 +156,14 @@ func TestATextThatTheIngestDidNotWriteIsFound(t *testing.T) {
 			t.Parallel()
 			pool := dbtest.New(t)
 			s := New(pool, dlqtest.Topics(t))
-			_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{
-				dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error("a needle")), dlqtest.Arrival(dlqtest.Cause("b"), dlqtest.Error("straw"))})
+			_, err := s.Ingest(t.Context(), []dlq.Arrival{
+				dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error("a needle")), dlqtest.Arrival(dlqtest.Cause("b"), dlqtest.Error("straw"))}, nil)
 			require.NoError(t, err)
 			_, err = pool.Exec(t.Context(), sql)
 			require.NoError(t, err)
 			require.Len(t, searchMessages(t, s, "needle"), number(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE error_message LIKE '%needle%'`))
 
-			_, err = s.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error("another pin"))})
+			_, err = s.Ingest(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error("another pin"))}, nil)
 			require.NoError(t, err)
 			require.Len(t, searchMessages(t, s, "another"), 1)
 		})
@@ -174,7 +174,7 @@ func TestAClassAndAConsumerGroupThatWereEditedAreFound(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	s := New(pool, dlqtest.Topics(t))
-	_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"))})
+	_, err := s.Ingest(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"))}, nil)
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_message_bodies SET cause_class = 'shop.Late', consumer_group = 'billing'`)
 	require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestTextsThatAGroupHasWriteNothing(t *testing.T) {
 	pool := dbtest.New(t)
 	s := New(pool, dlqtest.Topics(t))
 	store := func(text string) string {
-		_, err := s.StoreArrivals(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error(text))})
+		_, err := s.Ingest(t.Context(), []dlq.Arrival{dlqtest.Arrival(dlqtest.Cause("a"), dlqtest.Error(text))}, nil)
 		require.NoError(t, err)
 		var version string
 		require.NoError(t, pool.QueryRow(t.Context(), `SELECT xmin::text FROM dlq.dlq_group_signatures`).Scan(&version))

@@ -14,7 +14,6 @@ import (
 
 // Basic has the methods that a store also has without a database.
 type Basic interface {
-	StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error)
 	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
 	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
 	Pending(ctx context.Context, dlqTopics []string) (counts []int64, all int64, err error)

@@ -111,6 +111,12 @@ type fixture struct {
 	t *testing.T
 }
 
+// StoreArrivals stores arrivals without moving a position, and returns how many of the messages were new.
+func (f fixture) StoreArrivals(ctx context.Context, arrivals []dlq.Arrival) (stored int, err error) {
+	ids, err := f.Ingest(ctx, arrivals, nil)
+	return len(ids), err
+}
+
 // store stores the arrivals and returns them as messages.
 func (f fixture) store(arrivals ...dlq.Arrival) []dlq.Message {
 	f.t.Helper()
