@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 )
 
 // Permission allows one kind of request, written dlq:<resource>:<action>.
@@ -91,14 +90,12 @@ func NewGrant(role Role, topics []string) (Grant, error) {
 	if len(topics) == 0 || slices.Contains(topics, "*") {
 		return Grant{Role: role}, nil
 	}
-	alternatives := make([]string, len(topics))
-	for i, glob := range topics {
+	for _, glob := range topics {
 		if !IsTopicName(wildcards.Replace(glob)) {
 			return Grant{}, fmt.Errorf("%q is not a pattern of topic names", glob)
 		}
-		alternatives[i] = expressions.Replace(glob)
 	}
-	expression := anyOf(alternatives)
+	expression := anyGlob(topics)
 	if len(expression) > MaxExpression {
 		return Grant{}, fmt.Errorf("topics make an expression of %d bytes, more than %d: use fewer patterns, such as orders.*", len(expression), MaxExpression)
 	}
@@ -107,9 +104,6 @@ func NewGrant(role Role, topics []string) (Grant, error) {
 
 // noTopic matches nothing: topics have no spaces.
 const noTopic = "^ $"
-
-// anyOf lets . match line breaks too, as PostgreSQL does anyway.
-func anyOf(expressions []string) string { return "(?s)^(" + strings.Join(expressions, "|") + ")$" }
 
 // Principal is somebody who sends requests.
 type Principal struct {
@@ -148,15 +142,11 @@ func (p *Principal) Within(permission Permission) string {
 			globs = append(globs, g.Topics...)
 		}
 	}
-	slices.Sort(globs)
-	globs = slices.Compact(globs)
-	for i, glob := range globs {
-		globs[i] = expressions.Replace(glob)
-	}
 	if len(globs) == 0 {
 		return noTopic
 	}
-	return anyOf(globs)
+	slices.Sort(globs)
+	return anyGlob(slices.Compact(globs))
 }
 
 // IsTooWide reports whether Within may exceed MaxExpression. Every role may read, so that expression is the longest.

@@ -29,11 +29,7 @@ const maxReason = 1000
 
 // Reason says why the message ended, in at most maxReason characters of storable text.
 func (e *Exhausted) Reason() string {
-	reason := []rune(fmt.Sprintf("exhausted after %d of %d retries: %s", e.RetryCount, e.MaxRetries, StorableText(e.Error)))
-	if len(reason) > maxReason {
-		reason = append(reason[:maxReason-1], '…')
-	}
-	return string(reason)
+	return shortened(fmt.Sprintf("exhausted after %d of %d retries: %s", e.RetryCount, e.MaxRetries, StorableText(e.Error)), maxReason)
 }
 
 // TopicCount is a number of messages of a dead-letter topic.

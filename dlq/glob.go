@@ -23,6 +23,13 @@ func compileGlob(glob string) (*regexp.Regexp, error) {
 	return regexp.MustCompile("(?s)^" + expressions.Replace(glob) + "$"), nil
 }
 
+// anyGlob is an expression for the names that any of the globs matches. It lets . match line breaks too, as PostgreSQL
+// does anyway.
+func anyGlob(globs []string) string { return "(?s)^(" + alternatives(globs) + ")$" }
+
+// alternatives are the expressions of globs; no name of a topic has a |.
+func alternatives(globs []string) string { return expressions.Replace(strings.Join(globs, "|")) }
+
 // compareGlobs sorts exact names first, then the longer globs.
 func compareGlobs(a, b string) int {
 	wildcards := func(glob string) int { return strings.Count(glob, "*") + strings.Count(glob, "?") }

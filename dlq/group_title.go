@@ -33,11 +33,7 @@ func GroupTitle(f *fingerprint.Fingerprint) string {
 	if len(parts) == 0 {
 		return "no error is known"
 	}
-	title := []rune(strings.Join(parts, ": "))
-	if len(title) > maxGroupTitle {
-		return string(title[:maxGroupTitle-1]) + "…"
-	}
-	return string(title)
+	return shortened(strings.Join(parts, ": "), maxGroupTitle)
 }
 
 // GroupPlace describes a group without the message of its errors, which may quote what is hidden: by the class, if that is

@@ -67,12 +67,17 @@ const (
 	CommandRate   = "rate_limit"
 )
 
-func (o Operation) command() string {
-	var detail struct {
-		Command string `json:"command"`
-	}
-	_ = json.Unmarshal(o.Detail, &detail) // other operations have none
-	return detail.Command
+func (o Operation) command() string { return o.detail().Command }
+
+// operationDetail has the fields of details that are read again.
+type operationDetail struct {
+	Command     string `json:"command"`
+	TargetTopic string `json:"target_topic"`
+}
+
+func (o Operation) detail() (d operationDetail) {
+	_ = json.Unmarshal(o.Detail, &d) // other operations, and omitted details, have none
+	return d
 }
 
 // ArchiveRun names a run of the archive, which the audit records once. The zero value is no run.

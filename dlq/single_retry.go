@@ -1,9 +1,6 @@
 package dlq
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // SingleRetry is the retry of one message that a request has asked for, with the facts that tell its
 // state. Retries that were started in Temporal have no request.
@@ -87,10 +84,4 @@ func (r *SingleRetry) End() SingleRetryEnd {
 }
 
 // TargetTopic is the target that the request asked for; empty for the original topic.
-func (r *SingleRetry) TargetTopic() string {
-	var detail struct {
-		TargetTopic string `json:"target_topic"`
-	}
-	_ = json.Unmarshal(r.Detail, &detail) // an omitted detail has none
-	return detail.TargetTopic
-}
+func (r *SingleRetry) TargetTopic() string { return r.detail().TargetTopic }

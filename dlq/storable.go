@@ -26,6 +26,15 @@ func shortText(s string) string { return bounded(s, maxShortText) }
 // character.
 func bounded(s string, limit int) string { return StorableText(s[:min(len(s), limit)]) }
 
+// shortened is a text of at most limit characters, with a sign for the rest.
+func shortened(s string, limit int) string {
+	runes := []rune(s)
+	if len(runes) > limit {
+		runes = append(runes[:limit-1], '…')
+	}
+	return string(runes)
+}
+
 // maxStoredTopic is the documented width of the columns of topics, in characters.
 const maxStoredTopic = 255
 

@@ -28,17 +28,15 @@ func NewTopics(globs []string, origins map[string]string) (*Topics, error) {
 	if len(globs) == 0 {
 		return nil, fmt.Errorf("needs at least one pattern, such as %s", DefaultTopicPatterns[0])
 	}
-	alternatives := make([]string, len(globs))
-	for i, glob := range globs {
+	for _, glob := range globs {
 		if _, err := compileGlob(glob); err != nil {
 			return nil, err
 		}
 		if strings.Trim(glob, "*?") == "" {
 			return nil, fmt.Errorf("%q matches every topic, so no message could be sent back", glob)
 		}
-		alternatives[i] = expressions.Replace(glob)
 	}
-	t := &Topics{expression: "^(?:" + strings.Join(alternatives, "|") + ")$", origins: map[string]string{}}
+	t := &Topics{expression: "^(?:" + alternatives(globs) + ")$", origins: map[string]string{}}
 	// With (?s) a dot matches a newline too, as in PostgreSQL. A row that was
 	// written by hand may have a newline in a topic's name.
 	t.dlq = regexp.MustCompile("(?s)" + t.expression)
@@ -134,14 +132,12 @@ func (t *Topics) Origins() (expressions, replacements []string) {
 func (t *Topics) LimitOrigins(limits map[string][]string) (err error) {
 	compiled := map[string]*regexp.Regexp{}
 	for glob, origins := range limits {
-		alternatives := make([]string, len(origins))
-		for i, origin := range origins {
+		for _, origin := range origins {
 			if _, err := compileGlob(origin); err != nil {
 				return fmt.Errorf("an origin of %q %w", glob, err)
 			}
-			alternatives[i] = expressions.Replace(origin)
 		}
-		compiled[glob] = regexp.MustCompile(anyOf(alternatives))
+		compiled[glob] = regexp.MustCompile(anyGlob(origins))
 	}
 	t.limits, err = newGlobMap(compiled)
 	return err
@@ -181,11 +177,7 @@ func (t *Topics) refusal(topic string) string {
 func (t *Topics) NoTargets() string {
 	internal := "__.*|_schemas"
 	if len(t.internal) > 0 {
-		names := make([]string, len(t.internal))
-		for i, name := range t.internal {
-			names[i] = regexp.QuoteMeta(name)
-		}
-		internal = "(?!(?:" + strings.Join(names, "|") + ")$)(?:" + internal + ")"
+		internal = "(?!(?:" + alternatives(t.internal) + ")$)(?:" + internal + ")"
 	}
 	return strings.TrimSuffix(t.expression, ")$") + "|" + internal + ")$"
 }
