@@ -231,7 +231,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_job_waiting (
     job_id    UUID   NOT NULL,
     queue_id   BIGINT NOT NULL,
     lane       INT    NOT NULL,
-    seq        BIGINT NOT NULL, -- of the message, as are the other columns
+    seq        BIGINT NOT NULL, -- of the message, like the next two columns
     message_id UUID   NOT NULL,
     key_hash   INT    NOT NULL,
 
@@ -246,13 +246,13 @@ CREATE INDEX IF NOT EXISTS idx_dlq_job_waiting_key ON dlq.dlq_job_waiting (job_i
 CREATE TABLE IF NOT EXISTS dlq.dlq_job_blocked_keys (
     job_id  UUID         NOT NULL,
     key_hash INT          NOT NULL,
-    topic    VARCHAR(255) NOT NULL, -- that the message goes to
-    key      BYTEA        NOT NULL  -- sometimes too long for an index; its hash never is
+    topic    VARCHAR(255) NOT NULL, -- the target of the message
+    key      BYTEA        NOT NULL  -- may be too long for an index, so the index has the hash
 );
 CREATE INDEX IF NOT EXISTS idx_dlq_job_blocked_keys ON dlq.dlq_job_blocked_keys (job_id, key_hash);
 
--- dlq_retrying: the ids of all RETRYING messages, and of some that no longer are. An id may occur
--- twice.
+-- dlq_retrying: the ids of all RETRYING messages. Some of the ids belong to messages whose retry has
+-- ended, and an id may occur twice.
 CREATE OR REPLACE VIEW dlq.dlq_retrying AS
 SELECT id
 FROM dlq.dlq_messages

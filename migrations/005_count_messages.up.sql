@@ -57,12 +57,14 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_count_batches (
     dlq_topic      VARCHAR(255)  NOT NULL,
     original_topic VARCHAR(255)  NOT NULL,
     status         VARCHAR(50)   NOT NULL,
-    group_ids      UUID[]        NOT NULL, -- null for messages that are in no group
-    messages       BIGINT[]      NOT NULL, -- negative where there are fewer
-    arrived_at     TIMESTAMPTZ[]           -- the newest of those that are new, which are of one minute; null if none are
+    group_ids      UUID[]        NOT NULL, -- null for messages in no group
+    messages       BIGINT[]      NOT NULL, -- how much the count changes; negative if it falls
+    -- New messages of different minutes have different elements, with the time of the newest message.
+    -- Other changes have nulls, or no array.
+    arrived_at     TIMESTAMPTZ[]
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- dlq_uncounted: the same with a row for each group.
+-- dlq_uncounted: these changes, a row for each element of the arrays.
 CREATE OR REPLACE VIEW dlq.dlq_uncounted AS
 SELECT b.dlq_topic, b.original_topic, c.group_id, b.status, c.messages,
     CASE WHEN c.arrived_at IS NULL THEN 0 ELSE c.messages END AS arrived, c.arrived_at

@@ -318,8 +318,9 @@ func (t *step) listQueue(ctx context.Context) error {
 	return err
 }
 
-// mayClaimUnlocked reports whether the candidates can be claimed without locking them, and looking around, before. The
-// claim itself tells whether another transaction has locked or changed one since it was listed: see write.
+// mayClaimUnlocked reports whether the step may claim the candidates at once. Otherwise it first locks them and reads what
+// else concerns their keys. The claim itself tells whether another transaction has locked or changed a candidate since
+// it was listed: see write.
 func (t *step) mayClaimUnlocked() bool {
 	return !t.mustLock && t.queueOf == nil && t.row.waiting == 0 && !t.job.hasOthers
 }
