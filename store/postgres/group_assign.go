@@ -122,15 +122,12 @@ func (s *Store) maxGroups() int {
 	return dlq.MaxGroups
 }
 
-// fixesSQL reads the fixes of these groups. Most are not fixed.
+// fixesSQL reads the fixes of these groups, a row for each partition. Most are not fixed.
 const fixesSQL = `
-SELECT g.id, g.state_at, COALESCE(array_agg(f.topic) FILTER (WHERE f.group_id IS NOT NULL), '{}'),
-	COALESCE(array_agg(f.partition) FILTER (WHERE f.group_id IS NOT NULL), '{}'),
-	COALESCE(array_agg(f.end_offset) FILTER (WHERE f.group_id IS NOT NULL), '{}')
+SELECT g.id, g.state_at, f.topic, f.partition, f.end_offset
 FROM dlq.dlq_groups g
 LEFT JOIN dlq.dlq_group_fixes f ON f.group_id = g.id
-WHERE g.id = ANY (@groups::uuid[]) AND g.state = 'fixed'
-GROUP BY g.id, g.state_at`
+WHERE g.id = ANY (@groups::uuid[]) AND g.state = 'fixed'`
 
 // reopenSQL opens fixed groups that have failed again, locked in the order of their ids.
 const reopenSQL = `

@@ -293,13 +293,13 @@ func (in *ingest) collectFixes(rows pgx.Rows) error {
 	in.fixes = map[dlq.ID]dlq.GroupFix{}
 	var id [16]byte
 	var at time.Time
-	var topics []string
-	var partitions []int32
-	var offsets []int64
-	_, err := pgx.ForEachRow(rows, []any{&id, instant{&at}, &topics, &partitions, &offsets}, func() error {
-		fix := dlq.GroupFix{At: at}
-		for i := range topics {
-			fix.Ends = append(fix.Ends, dlq.EndOffset{Topic: topics[i], Partition: partitions[i], Offset: offsets[i]})
+	var topic *string // nil if the original topics had no partitions
+	var end dlq.EndOffset
+	_, err := pgx.ForEachRow(rows, []any{&id, instant{&at}, &topic, (*zeronull.Int4)(&end.Partition), (*zeronull.Int8)(&end.Offset)}, func() error {
+		fix := dlq.GroupFix{At: at, Ends: in.fixes[id].Ends}
+		if topic != nil {
+			end.Topic = *topic
+			fix.Ends = append(fix.Ends, end)
 		}
 		in.fixes[id] = fix
 		return nil

@@ -93,22 +93,17 @@ func (s *Store) createJob(ctx context.Context, asked *dlq.Operation, j *dlq.Job)
 	args := pgx.NamedArgs{"id": uuid(j.ID), "workflow_id": j.WorkflowID, "topic": j.Spec.Topic, "within": j.Spec.Within, "spec": j.Spec,
 		"rate_limit": j.Spec.RateLimit, "lanes": j.Lanes, "beside": j.Spec.Kind.Beside()}
 	// Checked before the snapshot, so that a request that conflicts does not block the ingest.
-	err = untilLoggedIn(ctx, func() error {
-		running, err = conflictingJob(ctx, s.pool, args)
-		return err
-	})
-	var scope dlq.Scope
-	switch {
-	case err != nil || !running.IsZero():
-	case j.Planned != nil:
-		scope = *j.Planned
-	default:
-		scope, err = s.snapshot(ctx, j.Spec.Topic)
+	running, isBusy, err := queryOne(ctx, s, "create job", pgx.RowTo[dlq.ID], conflictSQL, args)
+	if err != nil || isBusy {
+		return running, false, err
+	}
+	scope := j.Planned
+	if scope == nil {
+		if scope, err = s.snapshot(ctx, j.Spec.Topic); err != nil {
+			return dlq.ID{}, false, wrap("create job", err)
+		}
 	}
 	args["upper_bound"], args["snapshot_at"] = scope.UpperBound, timestamptz(scope.SnapshotAt)
-	if err != nil || !running.IsZero() {
-		return running, false, wrap("create job", err)
-	}
 	created := recordOf(asked, dlq.TargetJob, dlq.OperationAccepted)
 	if created != nil {
 		*created = created.Created(j)
@@ -123,11 +118,12 @@ func (s *Store) createJob(ctx context.Context, asked *dlq.Operation, j *dlq.Job)
 
 // snapshot freezes the scope of a job on a topic. The whole
 // transaction is sent in a batch, so the ingest lock is not held for a round trip.
-func (s *Store) snapshot(ctx context.Context, topic string) (scope dlq.Scope, err error) {
+func (s *Store) snapshot(ctx context.Context, topic string) (*dlq.Scope, error) {
 	newest, _, err := queryOne(ctx, s, "find the newest message", pgx.RowTo[int64], newestSQL, pgx.NamedArgs{"topic": topic}, inOrderSQL)
 	if err != nil {
-		return scope, err
+		return nil, err
 	}
+	scope := &dlq.Scope{}
 	batch := &pgx.Batch{}
 	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`) // snapshotSQL must see all that was committed before the lock was granted
 	queueIngestLock(batch)
@@ -135,7 +131,7 @@ func (s *Store) snapshot(ctx context.Context, topic string) (scope dlq.Scope, er
 	batch.Queue(`COMMIT`)
 	err = s.pool.send(ctx, batch)
 	if s.endSuspended(ctx, err); isBlocked(err) {
-		return scope, fmt.Errorf("ingest did not release its lock within 2s: %w", err)
+		return nil, fmt.Errorf("ingest did not release its lock within 2s: %w", err)
 	}
 	scope.UpperBound = max(scope.UpperBound, newest)
 	return scope, err
@@ -147,7 +143,8 @@ func (s *Store) insertJob(ctx context.Context, args pgx.NamedArgs, created *dlq.
 		if _, err = tx.Exec(ctx, lockSQL, pgx.NamedArgs{"lock": createLock}); err != nil {
 			return err
 		}
-		if busy, err = conflictingJob(ctx, tx, args); err != nil || !busy.IsZero() {
+		err = tx.QueryRow(ctx, conflictSQL, args).Scan((*[16]byte)(&busy))
+		if !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
 		if _, err = tx.Exec(ctx, createJobSQL, args); err != nil {
@@ -155,16 +152,5 @@ func (s *Store) insertJob(ctx context.Context, args pgx.NamedArgs, created *dlq.
 		}
 		return recordCreation(ctx, tx, created)
 	})
-	return busy, err
-}
-
-// conflictingJob returns the id of a running job that conflicts with a new job, or zero.
-func conflictingJob(ctx context.Context, on interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, args pgx.NamedArgs) (busy dlq.ID, err error) {
-	err = on.QueryRow(ctx, conflictSQL, args).Scan((*[16]byte)(&busy))
-	if errors.Is(err, pgx.ErrNoRows) {
-		return dlq.ID{}, nil
-	}
 	return busy, err
 }

@@ -101,7 +101,7 @@ func (s *Store) PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPrevie
 	if err != nil {
 		return dlq.JobPreview{}, wrap("preview job", err)
 	}
-	return s.PreviewScope(ctx, spec, scope)
+	return s.PreviewScope(ctx, spec, *scope)
 }
 
 // PreviewScope is PreviewJob with a scope that was frozen before. It reads everything in the same snapshot.
