@@ -81,7 +81,7 @@ func filterArgs(f *dlq.Filter) pgx.NamedArgs {
 	args := pgx.NamedArgs{"topic": f.Topic, "statuses": f.EffectiveStatuses(), "within": ""}
 	addFilterArgs(args, "", f)
 	for i := range f.Not {
-		addFilterArgs(args, numbered("not", i)+"_", &f.Not[i])
+		addFilterArgs(args, prefixOf(i), &f.Not[i])
 	}
 	return args
 }
@@ -112,7 +112,8 @@ func addFilterArgs(args pgx.NamedArgs, prefix string, f *dlq.Filter) {
 	}
 }
 
-func numbered(name string, i int) string { return name + "_" + strconv.Itoa(i) }
+// prefixOf begins the names of the parameters of a negation.
+func prefixOf(negation int) string { return "not_" + strconv.Itoa(negation) + "_" }
 
 // pairs are names and their texts, which a statement reads as BYTEA or TEXT.
 func pairs(texts map[string]string) (names, values [][]byte) {
@@ -128,7 +129,7 @@ func conditions(f *dlq.Filter) string {
 	var sql strings.Builder
 	sql.WriteString(matching(f, f.IsLookup()))
 	for i := range f.Not {
-		negated := strings.ReplaceAll(matching(&f.Not[i], false), "@", "@"+numbered("not", i)+"_")
+		negated := strings.ReplaceAll(matching(&f.Not[i], false), "@", "@"+prefixOf(i))
 		sql.WriteString(" AND (true" + negated + ") IS NOT TRUE")
 	}
 	return sql.String()

@@ -36,9 +36,7 @@ func listArgs(q *dlq.ListQuery) pgx.NamedArgs {
 	if q.IsBare {
 		args["inlined"] = -1
 	}
-	if bits := searchedBits(&q.Filter); len(bits) > 0 {
-		bitArgs(args, bits)
-	}
+	args["searched_bits"] = searchedBits(&q.Filter)
 	skip := size * (max(q.Page, 1) - 1)
 	if q.After != nil {
 		args["after_time"], args["after_seq"], skip = timestamptz(q.After.CreatedAt), q.After.Seq, 0
