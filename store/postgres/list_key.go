@@ -17,29 +17,20 @@ func (s *Store) listKey(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, i
 	return page, isRare, err
 }
 
-// possibleGroup is a row of possibleGroupsSQL.
-type possibleGroup struct {
-	ID       [16]byte
-	Messages int64
-}
-
 // listText lists messages with the texts of a search. If there are too many groups or messages to
 // read by their group, isListed is false, and there is no page.
 func (s *Store) listText(ctx context.Context, q *dlq.ListQuery) (page dlq.Page, isListed bool, err error) {
 	args := listArgs(q)
 	err = s.inSnapshot(ctx, "search messages", func(send snapshotSender) error {
-		var groups []possibleGroup
+		var groups [][16]byte
+		var messages int64
 		err := send(false, func(batch *pgx.Batch) {
-			queueQuery(batch, &groups, pgx.RowToStructByPos[possibleGroup], possibleGroupsSQL, args)
+			batch.Queue(possibleGroupsSQL, args).QueryRow(func(row pgx.Row) error { return row.Scan(&groups, &messages) })
 		})
 		if err != nil {
 			return err
 		}
-		args["groups"] = column(groups, func(g *possibleGroup) [16]byte { return g.ID })
-		var messages int64
-		for _, g := range groups {
-			messages += g.Messages
-		}
+		args["groups"] = groups
 		switch {
 		case len(groups) <= fewGroups && messages <= fewMessages:
 			return send(true, func(batch *pgx.Batch) {

@@ -23,9 +23,7 @@ const (
 	// order. Otherwise it plans each claim, which takes a fifth of the claim's time, or keeps a plan from a
 	// time when the tables were small. The statements wait only a second for a lock: the lane tries again, and
 	// sends a heartbeat in between.
-	lanePlanSQL = `SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
-	set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true),
-	set_config('enable_sort', 'off', true), set_config('jit', 'off', true), set_config('lock_timeout', '1s', true)`
+	lanePlanSQL = batchPlanSQL + `, set_config('enable_sort', 'off', true)`
 
 	// shortWaitSQL is for a claim without locks: whoever has locked a message may wait for the lane.
 	shortWaitSQL = `SELECT set_config('lock_timeout', '100ms', true)`

@@ -72,15 +72,18 @@ func searchedBits(f *dlq.Filter) (bits []int32) {
 // searchedAtOnce is how many bits impossibleGroups compares.
 const searchedAtOnce = 8
 
-// possibleGroupsSQL reads the groups of the topic that can have the texts of a search, and their messages in
+// possibleGroupsSQL reads the groups of the topic that can have the texts of a search, and counts their messages in
 // it. The counts name also deleted groups.
 const possibleGroupsSQL = `
-SELECT c.group_id, sum(c.messages)::bigint
-FROM ` + groupCounts + ` AS c
-WHERE (c.dlq_topic = @topic OR c.original_topic = @topic) AND c.group_id NOT IN ` + impossibleGroups + `
-GROUP BY c.group_id
-HAVING sum(c.messages) > 0
-LIMIT 10001`
+SELECT COALESCE(array_agg(g.id), '{}'), COALESCE(sum(g.messages), 0)::bigint
+FROM (
+	SELECT c.group_id AS id, sum(c.messages) AS messages
+	FROM ` + groupCounts + ` AS c
+	WHERE (c.dlq_topic = @topic OR c.original_topic = @topic) AND c.group_id NOT IN ` + impossibleGroups + `
+	GROUP BY c.group_id
+	HAVING sum(c.messages) > 0
+	LIMIT 10001
+) AS g`
 
 const (
 	// With few groups and messages, listFewSQL reads all of them.

@@ -8,11 +8,11 @@ import (
 	"dlqmanager/dlq"
 )
 
-// singleRetriesSQL reads the facts about the retries that these operations asked for: the run, which the claim or a
+// singleRetriesSQL reads a row for each of these operations, with the facts about the retry that it asked for: the run, which the claim or a
 // joining request has noted, the other rows of the same request, the message and the attempt of the run. The other
 // rows follow within the timeout of the request. OFFSET 0 keeps the search to the rows of the message.
 const singleRetriesSQL = `
-SELECT o.id, COALESCE(r.run_id, f.joined_run, ''), r.run_id IS NULL AND f.joined_run IS NOT NULL,
+SELECT COALESCE(r.run_id, f.joined_run, ''), r.run_id IS NULL AND f.joined_run IS NOT NULL,
 	r.run_id IS NOT NULL OR EXISTS (
 		SELECT
 		FROM dlq.dlq_audit other
@@ -22,8 +22,8 @@ SELECT o.id, COALESCE(r.run_id, f.joined_run, ''), r.run_id IS NULL AND f.joined
 	COALESCE(m.status, ''), COALESCE(m.resolution, ''), COALESCE(m.retry_count, 0), COALESCE(m.max_retries, 0),
 	COALESCE(m.owner_token, ''), m.updated_at,
 	COALESCE(a.result, ''), COALESCE(left(a.error, 2000), ''), a.ended_at
-FROM unnest(@operations::uuid[]) AS wanted (id)
-JOIN dlq.dlq_audit o ON o.id = wanted.id
+FROM unnest(@operations::uuid[]) WITH ORDINALITY AS wanted (id, place)
+LEFT JOIN dlq.dlq_audit o ON o.id = wanted.id
 LEFT JOIN LATERAL (
 	SELECT run_id FROM dlq.dlq_audit_runs WHERE operation_id = o.id LIMIT 1
 ) AS r ON true
@@ -45,7 +45,8 @@ LEFT JOIN LATERAL (
 	WHERE message_id = o.target_id AND owner_token = COALESCE(r.run_id, f.joined_run)
 	ORDER BY id DESC
 	LIMIT 1
-) AS a ON true`
+) AS a ON true
+ORDER BY wanted.place`
 
 // SingleRetries returns a page of the single retries that the operations of a query asked for, the newest first.
 func (s *Store) SingleRetries(ctx context.Context, q dlq.OperationQuery) (dlq.SingleRetryPage, error) {
@@ -55,28 +56,16 @@ func (s *Store) SingleRetries(ctx context.Context, q dlq.OperationQuery) (dlq.Si
 		return dlq.SingleRetryPage{}, err
 	}
 	ids := column(operations.Operations, func(o *dlq.Operation) dlq.ID { return o.ID })
-	rows, err := queryAll(ctx, s, "read single retries", scanSingleRetry, singleRetriesSQL, pgx.NamedArgs{"operations": uuids(ids)}, byIndexSQL)
-	if err != nil {
-		return dlq.SingleRetryPage{}, err
+	retries, err := queryAll(ctx, s, "read single retries", scanSingleRetry, singleRetriesSQL, pgx.NamedArgs{"operations": uuids(ids)}, byIndexSQL)
+	for i := range retries {
+		retries[i].Operation = operations.Operations[i]
 	}
-	facts := make(map[dlq.ID]*dlq.SingleRetry, len(rows))
-	for i := range rows {
-		facts[rows[i].ID] = &rows[i]
-	}
-	page := dlq.SingleRetryPage{HasNext: operations.HasNext, Retries: make([]dlq.SingleRetry, len(ids))}
-	for i := range operations.Operations {
-		r := &page.Retries[i]
-		if found := facts[ids[i]]; found != nil { // unless it was purged in between
-			*r = *found
-		}
-		r.Operation = operations.Operations[i]
-	}
-	return page, nil
+	return dlq.SingleRetryPage{Retries: retries, HasNext: operations.HasNext}, err
 }
 
 func scanSingleRetry(row pgx.CollectableRow) (r dlq.SingleRetry, err error) {
 	m, a := &r.Message, &r.Attempt
-	err = row.Scan((*[16]byte)(&r.ID), &r.Run, &r.Joined, &r.Claimed, &r.Refusal, &r.IsRefused,
+	err = row.Scan(&r.Run, &r.Joined, &r.Claimed, &r.Refusal, &r.IsRefused,
 		(*string)(&m.Status), (*string)(&m.Resolution), &m.RetryCount, &m.MaxRetries, &m.Owner.Token, instant{&m.UpdatedAt},
 		(*string)(&a.Result), &a.Error, instant{&a.EndedAt})
 	return r, err
