@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -18,8 +19,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Options configures a Server. Store, Retries and Topics are required. Every other
-// field has a default, which its zero value stands for.
+// Options configures a Server. The defaults of limits are those of the configuration. A field that may be missing says what
+// its zero value stands for.
 type Options struct {
 	Store Store
 	// Database is the same store. It is nil if messages are in memory; then the requests that need
@@ -68,7 +69,7 @@ type Options struct {
 	// messages of all topics and of one. At a limit the ingest stops; 0 is no limit.
 	MaxPending, MaxPendingPerTopic int64
 	// Ready returns for every dependency why it is unavailable, or nil. /readyz shows
-	// only the names. Default: no dependencies.
+	// only the names.
 	Ready func() map[string]error
 
 	// LogLevel changes the level of Logger.
@@ -87,17 +88,16 @@ type Options struct {
 
 	// TemporalUI is the base URL of the Temporal Web UI; empty for no links.
 	TemporalUI string
-	// TemporalNamespace is part of those links. Default: "default".
+	// TemporalNamespace is part of those links.
 	TemporalNamespace string
 
 	// TraceLink and RecordLink make links to traces and to records of Kafka; empty for no links.
 	TraceLink  dlq.TraceLink
 	RecordLink dlq.RecordLink
 
-	// Suspicion says why headers are known to attack consumers, and is empty for others. By
-	// default all are.
+	// Suspicion says why headers are known to attack consumers, and is empty for others.
 	Suspicion func([]dlq.Header) string
-	// ComesOff tells which headers of a dead letter are not sent back with it. Default: all are.
+	// ComesOff tells which headers of a dead letter are not sent back with it.
 	ComesOff func([]dlq.Header) func(dlq.Header) bool
 	// Intake makes arrivals of dead letters that services hand in.
 	Intake Intake
@@ -108,39 +108,38 @@ type Options struct {
 	ArchiveAfter, PurgeAfter time.Duration
 
 	// RetryWait is how long a retry call waits for the end of its workflow
-	// unless the caller prefers otherwise. Default 10 s; negative never waits.
+	// unless the caller prefers otherwise. Zero never waits.
 	RetryWait time.Duration
 	// MaxWait limits the wait that a caller may prefer. Default 60 s.
 	MaxWait time.Duration
-	// BulkLanes is the number of parallel scans of a bulk retry. Default 4.
+	// BulkLanes is the number of parallel scans of a bulk retry.
 	BulkLanes int
 
-	// RequestTimeout limits the work for one request, without the wait above. Default
-	// 10 s. A request that takes longer is answered with 503.
+	// RequestTimeout limits the work for one request, without the wait above. A request
+	// that takes longer is answered with 503.
 	RequestTimeout time.Duration
 	// PlanTimeout replaces RequestTimeout for a plan, which reads all messages
-	// that it counts. Default 60 s.
+	// that it counts.
 	PlanTimeout time.Duration
 	// MaxScans is how many lists that read many messages run at once, MaxPlans how many
-	// plans are made at once. Defaults 4 and 2.
+	// plans are made at once.
 	MaxScans, MaxPlans int
-	// MaxExports is how many exports run at once. Default 4.
+	// MaxExports is how many exports run at once.
 	MaxExports int
-	// PlanTTL is how long a job can be started from a plan. Default 1 h.
+	// PlanTTL is how long a job can be started from a plan.
 	PlanTTL time.Duration
 	// ScanWait is how long a list that reads many messages, or an export, waits while others run. Default 2 s.
 	ScanWait time.Duration
 	// ReadTimeout limits the reading of a request, WriteTimeout the writing of its
-	// answer, IdleTimeout the pause between two requests of a connection. Their
-	// defaults are 10 s, 10 s and 60 s.
+	// answer, IdleTimeout the pause between two requests of a connection.
 	ReadTimeout  time.Duration
 	WriteTimeout time.Duration
 	IdleTimeout  time.Duration
 	// BodyLimit, HeaderLimit and URILimit are in bytes. HeaderLimit counts the
-	// request line too. Defaults 1 MiB, 16 KiB and 8 KiB.
+	// request line too.
 	BodyLimit int
 	// AnswerMemory is the budget for all answers in flight, in bytes. Bodies of requests are
-	// bounded by BodyLimit and MaxConnections. Default 256 MiB.
+	// bounded by BodyLimit and MaxConnections.
 	AnswerMemory int64
 	// AnswerWait is how long a request waits for its share of it. Default 5 s.
 	AnswerWait  time.Duration
@@ -155,49 +154,10 @@ func (o *Options) setDefaults() error {
 	if o.Database == nil {
 		o.ArchiveAfter, o.PurgeAfter = 0, 0 // nothing is archived
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
-	if o.Registerer == nil || o.Gatherer == nil {
-		registry := prometheus.NewRegistry()
-		o.Registerer, o.Gatherer = registry, registry
-	}
-	if o.Suspicion == nil {
-		o.Suspicion = func([]dlq.Header) string { return "" }
-	}
-	if o.ComesOff == nil {
-		o.ComesOff = func([]dlq.Header) func(dlq.Header) bool { return func(dlq.Header) bool { return false } }
-	}
-	if o.Ready == nil {
-		o.Ready = func() map[string]error { return nil }
-	}
-	setDefault(&o.TemporalNamespace, "default")
-	setDefault(&o.RetryWait, 10*time.Second)
-	setDefault(&o.MaxWait, 60*time.Second)
-	setDefault(&o.BulkLanes, 4)
-	setDefault(&o.RequestTimeout, 10*time.Second)
-	setDefault(&o.PlanTimeout, 60*time.Second)
-	setDefault(&o.MaxScans, 4)
-	setDefault(&o.MaxPlans, 2)
-	setDefault(&o.MaxExports, 4)
-	setDefault(&o.PlanTTL, time.Hour)
-	setDefault(&o.ScanWait, 2*time.Second)
-	setDefault(&o.ReadTimeout, 10*time.Second)
-	setDefault(&o.WriteTimeout, 10*time.Second)
-	setDefault(&o.IdleTimeout, 60*time.Second)
-	setDefault(&o.BodyLimit, 1<<20)
-	setDefault(&o.AnswerMemory, 256<<20)
-	setDefault(&o.AnswerWait, 5*time.Second)
-	setDefault(&o.HeaderLimit, 16<<10)
-	setDefault(&o.URILimit, 8<<10)
+	o.MaxWait = cmp.Or(o.MaxWait, 60*time.Second)
+	o.ScanWait = cmp.Or(o.ScanWait, 2*time.Second)
+	o.AnswerWait = cmp.Or(o.AnswerWait, 5*time.Second)
 	return nil
-}
-
-func setDefault[T comparable](value *T, fallback T) {
-	var zero T
-	if *value == zero {
-		*value = fallback
-	}
 }
 
 // Server answers the REST API. It is safe for concurrent use.

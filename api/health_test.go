@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"dlqmanager/api"
-
 	"dlqmanager/dlq"
 	"dlqmanager/store/memory"
 	"dlqmanager/telemetry"
@@ -121,7 +122,7 @@ func TestShutdownEndsAServerThatIsJustStarting(t *testing.T) {
 	t.Parallel()
 	for range 50 {
 		server, err := api.New(api.Options{Store: memory.New(newTopics(t)), Retries: newRetries(t, nil), Topics: newTopics(t),
-			LogLevel: logLevel(t), Profiles: telemetry.Profiles()})
+			LogLevel: logLevel(t), Profiles: telemetry.Profiles(), Logger: zap.NewNop(), Registerer: prometheus.NewRegistry()})
 		require.NoError(t, err)
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)

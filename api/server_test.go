@@ -54,7 +54,13 @@ func start(t testing.TB, change ...func(*api.Options)) *world {
 	options := api.Options{
 		Store: w.store, Database: w.store, Retries: w.retries, Topics: topics, Logger: zap.New(core),
 		Registerer: w.metrics, Gatherer: w.metrics, Intake: &kafka.Intake{Topics: topics, MaxRetries: dlq.DefaultMaxRetries},
-		LogLevel: logLevel(t), Profiles: telemetry.Profiles(), Hosts: []string{"x"},
+		LogLevel: logLevel(t), Profiles: telemetry.Profiles(), Hosts: []string{"x"}, Ready: func() map[string]error { return nil },
+		Suspicion:         func([]dlq.Header) string { return "" },
+		ComesOff:          func([]dlq.Header) func(dlq.Header) bool { return func(dlq.Header) bool { return false } },
+		TemporalNamespace: "default", RetryWait: 10 * time.Second, BulkLanes: 4,
+		RequestTimeout: 10 * time.Second, PlanTimeout: time.Minute, PlanTTL: time.Hour, MaxScans: 4, MaxPlans: 2, MaxExports: 4,
+		ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		BodyLimit: 1 << 20, AnswerMemory: 256 << 20, HeaderLimit: 16 << 10, URILimit: 8 << 10,
 	}
 	for _, c := range change {
 		c(&options)

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,8 +70,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 		TemporalUI: cfg.Temporal.UIURL, TemporalNamespace: cfg.Temporal.Namespace,
 		TraceLink: dlq.TraceLink(cfg.Links.TraceURL), RecordLink: dlq.RecordLink(cfg.Links.KafkaURL),
 		ArchiveAfter: cfg.Archive.Retention.Std(), PurgeAfter: cfg.Archive.PurgeAfter.Std(),
-		RetryWait:      cmp.Or(cfg.Server.RetryWait.Std(), -1), // for the API, zero is its default
-		BulkLanes:      cfg.Jobs.Lanes,
+		RetryWait: cfg.Server.RetryWait.Std(), BulkLanes: cfg.Jobs.Lanes,
 		RequestTimeout: cfg.Server.RequestTimeout.Std(), PlanTimeout: cfg.Server.PlanTimeout.Std(), ReadTimeout: cfg.Server.ReadTimeout.Std(),
 		WriteTimeout: cfg.Server.WriteTimeout.Std(), IdleTimeout: cfg.Server.IdleTimeout.Std(),
 		BodyLimit: int(cfg.Server.BodyLimit), RateLimit: float64(cfg.Server.RateLimit), MaxConnections: cfg.Server.MaxConnections,
