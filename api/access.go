@@ -29,7 +29,7 @@ var PublicRoutes = []string{"healthz", "readyz", "metrics"}
 
 // access is who sends a request, and the permission that its route needs.
 type access struct {
-	principal  dlq.Principal
+	*dlq.Principal
 	permission dlq.Permission
 }
 
@@ -37,25 +37,33 @@ type accessKey struct{}
 
 // accessOf returns the access of a request. Without one, nothing is allowed.
 func accessOf(ctx context.Context) access {
-	a, _ := ctx.Value(accessKey{}).(access)
+	a, ok := ctx.Value(accessKey{}).(access)
+	if !ok {
+		a.Principal = &dlq.Principal{}
+	}
 	return a
 }
 
 // within is an expression for the topics on which the principal has the permission of the
 // route.
-func (a *access) within() string { return a.principal.Within(a.permission) }
+func (a access) within() string { return a.Within(a.permission) }
 
 // check returns dlq.ErrNotFound for everything of a topic that the principal may not see,
 // and an error for the sender when it may see it, but not do this.
-func (a *access) check(topic string) error {
-	switch {
-	case a.principal.MayOn(a.permission, topic):
-		return nil
-	case !a.principal.MayOn(dlq.PermMessageRead, topic):
+func (a access) check(topic string) error {
+	err := a.require(topic)
+	if err != nil && !a.MayOn(dlq.PermMessageRead, topic) {
 		return dlq.ErrNotFound
-	default:
-		return forbidden(a.permission, topic)
 	}
+	return err
+}
+
+// require returns an error for the sender without the permission of the route on a topic that it has named itself.
+func (a access) require(topic string) error {
+	if a.MayOn(a.permission, topic) {
+		return nil
+	}
+	return forbidden(a.permission, topic)
 }
 
 func forbidden(permission dlq.Permission, topic string) error {
@@ -88,7 +96,7 @@ func (s *Server) authorize(r route) fiber.Handler {
 			return err
 		}
 		addLogField(c, zap.String("actor", principal.Subject))
-		a := access{principal: principal, permission: r.permission}
+		a := access{&principal, r.permission}
 		c.SetUserContext(context.WithValue(c.UserContext(), accessKey{}, a))
 		if r.target != "" {
 			c.Locals(requestedKey{}, newOperation(c, r, &principal))
@@ -107,13 +115,13 @@ func (s *Server) authorize(r route) fiber.Handler {
 	}
 }
 
-func (a *access) checkRoute() error {
+func (a access) checkRoute() error {
 	switch {
-	case a.permission != "" && !a.principal.May(a.permission):
+	case a.permission != "" && !a.May(a.permission):
 		return forbidden(a.permission, "")
 	case a.permission.IsForAllTopics() && a.within() != "":
 		return forbidden(a.permission, "*")
-	case a.permission != "" && a.principal.IsTooWide(): // of several claims; each grant is short enough
+	case a.permission != "" && a.IsTooWide(): // of several claims; each grant is short enough
 		return &apiError{status: http.StatusForbidden, code: codeForbidden,
 			message: fmt.Sprintf("your grants together name too many topics: their expression is longer than %d bytes", dlq.MaxExpression)}
 	default:

@@ -84,8 +84,7 @@ func (s *Server) maskMemory(bytes int64) int64 {
 func (s *Server) reserve(ctx context.Context, c *fiber.Ctx, bytes int64) error {
 	held, ok := c.Locals(answerKey{}).(*answer)
 	if !ok {
-		a := accessOf(ctx)
-		held = &answer{share: s.answers.join(clientName(c, &a.principal), math.MaxInt), wait: s.answers.wait}
+		held = &answer{share: s.answers.join(clientName(c, accessOf(ctx).Principal), math.MaxInt), wait: s.answers.wait}
 		c.Locals(answerKey{}, held)
 	}
 	return held.grow(ctx, bytes)

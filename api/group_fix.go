@@ -133,15 +133,14 @@ func originalTopics(g *dlq.Group) []string {
 // viewMarks hides the offsets from principals that may see some topics only: the headers of
 // a dead letter can name any topic as its origin.
 func viewMarks(ctx context.Context, ends []dlq.EndOffset) []markView {
-	a := accessOf(ctx)
-	marks := []markView{}
+	seesAll, marks := accessOf(ctx).within() == "", []markView{}
 	for _, end := range ends { // sorted by topic
 		if last := len(marks) - 1; last < 0 || marks[last].Topic != end.Topic {
 			marks = append(marks, markView{Topic: end.Topic, Ends: []endView{}})
 		}
 		mark := &marks[len(marks)-1]
 		mark.Partitions++
-		if a.within() == "" && len(mark.Ends) < maxShownEnds {
+		if seesAll && len(mark.Ends) < maxShownEnds {
 			mark.Ends = append(mark.Ends, endView{end.Partition, end.Offset})
 		}
 	}
@@ -169,7 +168,7 @@ func (s *Server) lacksOffset(ctx context.Context, c *fiber.Ctx, id dlq.ID) bool 
 		return false
 	}
 	a := accessOf(ctx) // who may change the group need not be allowed to read the message
-	ctx = context.WithValue(ctx, accessKey{}, access{principal: a.principal, permission: dlq.PermMessageRead})
+	ctx = context.WithValue(ctx, accessKey{}, access{a.Principal, dlq.PermMessageRead})
 	if s.reserveDetail(ctx, c, id, false) != nil {
 		return false
 	}

@@ -31,23 +31,20 @@ func (g guard) hasDatabase() bool { return g.database != nil }
 
 // Topics leaves out the topics that the principal may not see.
 func (g guard) Topics(ctx context.Context) ([]dlq.TopicSummary, error) {
-	a := accessOf(ctx)
-	return g.database.TopicsWithin(ctx, a.within())
+	return g.database.TopicsWithin(ctx, accessOf(ctx).within())
 }
 
 // Series leaves out the arrivals of topics that the principal may not see.
 func (g guard) Series(ctx context.Context, query dlq.SeriesQuery) ([]dlq.Series, error) {
-	a := accessOf(ctx)
-	query.Within = a.within()
+	query.Within = accessOf(ctx).within()
 	return g.database.Series(ctx, query)
 }
 
 func (g guard) List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error) {
-	a := accessOf(ctx)
 	if err := g.checkFilter(ctx, &query.Filter, query.Archived); err != nil {
 		return dlq.Page{}, err
 	}
-	query.Within = a.within()
+	query.Within = accessOf(ctx).within()
 	page, err := g.store.List(ctx, query)
 	if err == nil {
 		err = g.hideMessages(ctx, page.Messages, query.Archived)
@@ -58,21 +55,30 @@ func (g guard) List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error) 
 func (g guard) Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error) {
 	w, err := g.store.Weigh(ctx, id, isArchived)
 	if err == nil {
-		err = checkMessage(ctx, &dlq.Message{ID: id, DLQTopic: w.DLQTopic})
+		err = accessOf(ctx).check(w.DLQTopic)
 	}
 	return w, err
 }
 
-func (g guard) detail(ctx context.Context, id dlq.ID, read func(context.Context, dlq.ID) (dlq.Detail, error)) (dlq.Detail, error) {
-	d, err := read(ctx, id)
+// stored returns a message as it is stored.
+func (g guard) stored(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Detail, error) {
+	d, err := g.detail(ctx, id, isArchived)
 	if err == nil {
-		err = checkMessage(ctx, &d.Message)
+		err = accessOf(ctx).check(d.DLQTopic)
 	}
 	if err != nil {
 		return dlq.Detail{}, err
 	}
 	hidePrevious(ctx, &d)
 	return d, nil
+}
+
+// detail returns a message to everybody.
+func (g guard) detail(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Detail, error) {
+	if isArchived {
+		return g.database.ArchivedDetail(ctx, id)
+	}
+	return g.store.Detail(ctx, id)
 }
 
 // hidePrevious leaves out the id of an earlier message that the principal may not see, or that was deleted.
@@ -85,7 +91,7 @@ func hidePrevious(ctx context.Context, d *dlq.Detail) {
 func (g guard) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	m, err := g.store.Message(ctx, id)
 	if err == nil {
-		err = checkMessage(ctx, &m)
+		err = accessOf(ctx).check(m.DLQTopic)
 	}
 	if err != nil {
 		return dlq.Message{}, err
@@ -94,11 +100,6 @@ func (g guard) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 		m.ErrorMessage, m.ErrorClass, m.Payload = "", "", nil
 	}
 	return m, nil
-}
-
-func checkMessage(ctx context.Context, m *dlq.Message) error {
-	a := accessOf(ctx)
-	return a.check(m.DLQTopic)
 }
 
 // Chain leaves out the hops of topics that the principal may not see, and their ids. The
@@ -127,7 +128,7 @@ func (g guard) Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
 
 // Verdicts is for messages that the principal has read.
 func (g guard) Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdict, error) {
-	if a := accessOf(ctx); !a.principal.May(a.permission) {
+	if a := accessOf(ctx); !a.May(a.permission) {
 		return map[dlq.ID]dlq.Verdict{}, nil
 	}
 	return g.database.Verdicts(ctx, ids)
@@ -142,7 +143,7 @@ func (g guard) VerifyJob(ctx context.Context, id dlq.ID) (dlq.Verifications, err
 
 // checkID checks a message before it is changed. Its topic never changes.
 func (g guard) checkID(ctx context.Context, id dlq.ID) error {
-	if a := accessOf(ctx); a.principal.May(a.permission) && a.within() == "" {
+	if a := accessOf(ctx); a.May(a.permission) && a.within() == "" {
 		return nil
 	}
 	_, err := g.Message(ctx, id)
@@ -195,17 +196,17 @@ func (g guard) HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.
 	a := accessOf(ctx)
 	for i := range arrivals {
 		topic := arrivals[i].DLQTopic
-		if !a.principal.MayOn(a.permission, topic) {
-			return nil, false, forbidden(a.permission, topic)
+		if err := a.require(topic); err != nil {
+			return nil, false, err
 		}
 		asked.Topic = topic
 		chosen := arrivals[i].Origin.Topic
-		if a.within() != "" && !g.topics.MaySend(topic, chosen, a.principal.MayOn(a.permission, chosen)) {
+		if a.within() != "" && !g.topics.MaySend(topic, chosen, a.MayOn(a.permission, chosen)) {
 			return nil, false, forbidden(a.permission, chosen)
 		}
 		if previous := arrivals[i].PreviousID; !previous.IsZero() && a.within() != "" {
 			// Otherwise it would count as come back for a job that the sender may not see.
-			if m, err := g.store.Message(ctx, previous); err != nil || !a.principal.MayOn(a.permission, m.DLQTopic) {
+			if m, err := g.store.Message(ctx, previous); err != nil || !a.MayOn(a.permission, m.DLQTopic) {
 				arrivals[i].PreviousID, arrivals[i].RetryCount = dlq.ID{}, 0
 			}
 		}
@@ -227,10 +228,10 @@ func (g guard) Revive(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq
 func (g guard) scope(ctx context.Context, spec *dlq.JobSpec) error {
 	a := accessOf(ctx)
 	permission := spec.Kind.Permission()
-	if !a.principal.MayOn(permission, spec.Topic) {
+	if !a.MayOn(permission, spec.Topic) {
 		return forbidden(permission, spec.Topic)
 	}
-	spec.Within = a.principal.Within(permission)
+	spec.Within = a.Within(permission)
 	return g.checkFilter(ctx, &spec.Filter, spec.Kind == dlq.KindRestore)
 }
 
@@ -243,9 +244,8 @@ func (g guard) CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (
 	describe(asked, auditedFilter{Kind: j.Spec.Kind, Filter: filter.Masked(), TargetTopic: j.Spec.TargetTopic})
 	created, err := g.database.CreateJob(ctx, asked, j)
 	if busy, ok := errors.AsType[*dlq.JobBusyError](err); ok {
-		a := accessOf(ctx)
 		running, unread := g.database.Job(ctx, busy.Running)
-		if unread != nil || g.checkJob(&a, &running.Spec.Filter) != nil {
+		if unread != nil || g.checkJob(accessOf(ctx), &running.Spec.Filter) != nil {
 			err = &dlq.JobBusyError{Topic: busy.Topic}
 		}
 	}
@@ -321,10 +321,9 @@ func (g guard) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
 }
 
 func (g guard) Job(ctx context.Context, id dlq.ID) (dlq.Job, error) {
-	a := accessOf(ctx)
 	j, err := g.database.Job(ctx, id)
 	if err == nil {
-		err = g.checkJob(&a, &j.Spec.Filter)
+		err = g.checkJob(accessOf(ctx), &j.Spec.Filter)
 	}
 	if err != nil {
 		return dlq.Job{}, err
@@ -334,7 +333,7 @@ func (g guard) Job(ctx context.Context, id dlq.ID) (dlq.Job, error) {
 
 // JobSamples is for a job that the principal has been shown.
 func (g guard) JobSamples(ctx context.Context, id dlq.ID) ([]dlq.JobSample, error) {
-	if a := accessOf(ctx); !a.principal.May(a.permission) {
+	if a := accessOf(ctx); !a.May(a.permission) {
 		return nil, nil
 	}
 	return g.database.JobSamples(ctx, id)
@@ -343,7 +342,7 @@ func (g guard) JobSamples(ctx context.Context, id dlq.ID) ([]dlq.JobSample, erro
 // checkJob checks a job by its filter. A job on an original topic may have messages of several
 // dead-letter topics. Unless it has the same limits as the sender, it does not exist for somebody
 // with some topics only.
-func (g guard) checkJob(a *access, f *dlq.Filter) error {
+func (g guard) checkJob(a access, f *dlq.Filter) error {
 	err := a.check(f.Topic)
 	if err == nil && a.within() != "" && !g.topics.IsDeadLetter(f.Topic) && !slices.Contains(a.limits(), f.Within) {
 		return dlq.ErrNotFound
@@ -353,9 +352,9 @@ func (g guard) checkJob(a *access, f *dlq.Filter) error {
 
 // limits are the limits of the jobs that the principal creates, and its limits for the
 // permission of the route. The roles that create jobs include those that read and control them.
-func (a *access) limits() (within []string) {
+func (a access) limits() (within []string) {
 	for _, p := range []dlq.Permission{a.permission, dlq.PermJobCreate, dlq.PermMessageDelete} {
-		within = append(within, a.principal.Within(p))
+		within = append(within, a.Within(p))
 	}
 	return within
 }
@@ -374,7 +373,7 @@ func (g guard) Jobs(ctx context.Context, query dlq.JobQuery) ([]dlq.Job, error) 
 			return nil, err
 		}
 		isAll := len(jobs) < query.PageSize
-		jobs = slices.DeleteFunc(jobs, func(j dlq.Job) bool { return g.checkJob(&a, &j.Spec.Filter) != nil })
+		jobs = slices.DeleteFunc(jobs, func(j dlq.Job) bool { return g.checkJob(a, &j.Spec.Filter) != nil })
 		if isAll || len(jobs) >= wanted || query.PageSize >= maxJobsRead {
 			return jobs[:min(wanted, len(jobs))], nil
 		}
@@ -405,8 +404,7 @@ func (g guard) Operations(ctx context.Context, query dlq.OperationQuery) (dlq.Op
 
 // SingleRetries leaves out retries of messages of other topics.
 func (g guard) SingleRetries(ctx context.Context, query dlq.OperationQuery) (dlq.SingleRetryPage, error) {
-	a := accessOf(ctx)
-	query.Within = a.within()
+	query.Within = accessOf(ctx).within()
 	page, err := g.database.SingleRetries(ctx, query)
 	if err == nil {
 		err = g.hideRetries(ctx, page.Retries)
@@ -434,8 +432,7 @@ func (g guard) topicOf(ctx context.Context, target dlq.OperationTarget, id dlq.I
 		j, _ := g.database.Job(ctx, id)
 		return j.Spec.Topic
 	case dlq.TargetGroup:
-		a := accessOf(ctx)
-		seen, _ := g.database.Group(ctx, id, a.principal.Within(dlq.PermGroupRead))
+		seen, _ := g.database.Group(ctx, id, accessOf(ctx).Within(dlq.PermGroupRead))
 		return topicOfGroup(&seen)
 	default:
 		return ""

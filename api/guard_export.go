@@ -11,8 +11,7 @@ import (
 // mayExport refuses the export of a dead-letter topic that the principal may read only. Other topics are empty for a
 // principal who may not see them.
 func (g guard) mayExport(ctx context.Context, topic string) error {
-	a := accessOf(ctx)
-	if err := a.check(topic); g.topics.IsDeadLetter(topic) && !errors.Is(err, dlq.ErrNotFound) {
+	if err := accessOf(ctx).check(topic); g.topics.IsDeadLetter(topic) && !errors.Is(err, dlq.ErrNotFound) {
 		return err
 	}
 	return nil
@@ -20,22 +19,20 @@ func (g guard) mayExport(ctx context.Context, topic string) error {
 
 // ExportPage leaves out messages of topics that the principal may not export.
 func (g guard) ExportPage(ctx context.Context, query dlq.ListQuery) (dlq.ExportPage, error) {
-	a := accessOf(ctx)
 	if err := g.checkFilter(ctx, &query.Filter, query.Archived); err != nil {
 		return dlq.ExportPage{}, err
 	}
-	query.Within = a.within()
+	query.Within = accessOf(ctx).within()
 	return g.database.ExportPage(ctx, query)
 }
 
 // Export leaves out the id of an earlier message that the principal may not see.
 func (g guard) Export(ctx context.Context, ids []dlq.ID) ([]dlq.Detail, error) {
-	a := accessOf(ctx)
 	exported, err := g.database.Export(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	exported = slices.DeleteFunc(exported, func(d dlq.Detail) bool { return a.check(d.DLQTopic) != nil })
+	exported = slices.DeleteFunc(exported, func(d dlq.Detail) bool { return accessOf(ctx).check(d.DLQTopic) != nil })
 	tags, cancel := context.WithTimeout(ctx, maxTagTime)
 	defer cancel()
 	for i := range exported {

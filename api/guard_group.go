@@ -16,8 +16,7 @@ func (g guard) Now(ctx context.Context) (time.Time, error) { return g.database.N
 
 // Groups leaves out other topics, and groups that have no other.
 func (g guard) Groups(ctx context.Context, query dlq.GroupQuery) (dlq.GroupPage, error) {
-	a := accessOf(ctx)
-	query.Within = a.principal.Within(dlq.PermGroupRead)
+	query.Within = accessOf(ctx).Within(dlq.PermGroupRead)
 	page, err := g.database.Groups(ctx, query)
 	if err == nil {
 		groups := make([]*dlq.Group, len(page.Groups))
@@ -32,7 +31,7 @@ func (g guard) Groups(ctx context.Context, query dlq.GroupQuery) (dlq.GroupPage,
 // Group is like Groups. In a request that changes a group, it checks that permission too.
 func (g guard) Group(ctx context.Context, id dlq.ID) (dlq.Group, error) {
 	a := accessOf(ctx)
-	seen, err := g.database.Group(ctx, id, a.principal.Within(dlq.PermGroupRead))
+	seen, err := g.database.Group(ctx, id, a.Within(dlq.PermGroupRead))
 	if err == nil && a.permission == dlq.PermGroupUpdate {
 		err = g.checkGroup(ctx, &seen)
 	}
@@ -54,7 +53,7 @@ func (g guard) checkGroup(ctx context.Context, seen *dlq.Group) error {
 		return err
 	}
 	for _, count := range seen.Counts {
-		if !a.principal.MayOn(a.permission, count.DLQTopic) {
+		if !a.MayOn(a.permission, count.DLQTopic) {
 			return forbidden(a.permission, count.DLQTopic)
 		}
 	}

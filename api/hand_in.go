@@ -117,7 +117,7 @@ func (s *Server) idempotencyKey(c *fiber.Ctx, topic string) (*dlq.IdempotencyKey
 	for _, header := range described {
 		request = append(request, []byte(header))
 	}
-	return dlq.NewIdempotencyKey([]string{a.principal.Method, a.principal.Subject, topic, key}, request...), nil
+	return dlq.NewIdempotencyKey([]string{a.Method, a.Subject, topic, key}, request...), nil
 }
 
 // readLetters reads the body: JSON with one letter or a list of them, or the value of one record.

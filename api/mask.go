@@ -66,13 +66,6 @@ func (g guard) show(ctx context.Context, id dlq.ID, isArchived bool) (shownMessa
 	return g.hide(ctx, d, mask), nil
 }
 
-func (g guard) stored(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Detail, error) {
-	if isArchived {
-		return g.detail(ctx, id, g.database.ArchivedDetail)
-	}
-	return g.detail(ctx, id, g.store.Detail)
-}
-
 // hide decodes a message with the Schema Registry before it hides parts: what is decoded may have them too.
 func (g guard) hide(ctx context.Context, d dlq.Detail, mask *dlq.Mask) shownMessage {
 	s := shownMessage{mask: mask, isPointer: d.IsPointer(), key: decode(ctx, g.decoder, &d), comesOff: g.comesOff(d.Record.Headers)}
@@ -135,7 +128,7 @@ func (g guard) hideRecord(ctx context.Context, s *shownMessage, record dlq.Recor
 // unmaskedUntil is until when the sender has revealed a message; zero if he has not. The audit knows it.
 func (g guard) unmaskedUntil(ctx context.Context, m *dlq.Message) (time.Time, error) {
 	a := accessOf(ctx)
-	if !g.hasDatabase() || !a.principal.MayOn(dlq.PermMessageUnmask, m.DLQTopic) {
+	if !g.hasDatabase() || !a.MayOn(dlq.PermMessageUnmask, m.DLQTopic) {
 		return time.Time{}, nil
 	}
 	now, err := g.database.Now(ctx)
@@ -143,11 +136,11 @@ func (g guard) unmaskedUntil(ctx context.Context, m *dlq.Message) (time.Time, er
 		return time.Time{}, err
 	}
 	page, err := g.database.Operations(ctx, dlq.OperationQuery{
-		Subject: a.principal.Subject, Action: dlq.PermMessageUnmask, TargetID: m.ID, Outcome: dlq.OperationDone,
+		Subject: a.Subject, Action: dlq.PermMessageUnmask, TargetID: m.ID, Outcome: dlq.OperationDone,
 		From: now.Add(-unmaskedFor), PageSize: maxPageSize,
 	})
 	for i := range page.Operations { // the newest first
-		if o := &page.Operations[i]; o.Method == a.principal.Method {
+		if o := &page.Operations[i]; o.Method == a.Method {
 			return o.At.Add(unmaskedFor), err
 		}
 	}
@@ -188,9 +181,8 @@ func (g guard) editable(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
 		}
 		return s.Detail, err
 	}
-	a := accessOf(ctx)
 	remedy := "reveal it first: POST /api/v1/dlq/messages/" + id.String() + "/unmask with a reason"
-	if !a.principal.MayOn(dlq.PermMessageUnmask, s.DLQTopic) {
+	if !accessOf(ctx).MayOn(dlq.PermMessageUnmask, s.DLQTopic) {
 		remedy = "only somebody with the permission " + string(dlq.PermMessageUnmask) + " can edit it"
 	}
 	return dlq.Detail{}, &apiError{status: http.StatusForbidden, code: codeMasked,
@@ -214,10 +206,10 @@ func (g guard) checkFilter(ctx context.Context, f *dlq.Filter, isArchived bool) 
 		return nil
 	}
 	a := accessOf(ctx)
-	within := a.principal.Within(dlq.PermMessageUnmask)
+	within := a.Within(dlq.PermMessageUnmask)
 	switch {
-	case !a.principal.May(dlq.PermMessageUnmask):
-	case within == "", g.topics.IsDeadLetter(f.Topic) && a.principal.MayOn(dlq.PermMessageUnmask, f.Topic), within == a.within():
+	case !a.May(dlq.PermMessageUnmask):
+	case within == "", g.topics.IsDeadLetter(f.Topic) && a.MayOn(dlq.PermMessageUnmask, f.Topic), within == a.within():
 		return nil
 	}
 	mask, err := g.maskOfTopic(ctx, f.Topic, isArchived)

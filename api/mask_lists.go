@@ -118,11 +118,7 @@ func (g guard) readOne(ctx, tags context.Context, u *unread) (*dlq.Shown, error)
 	if err != nil || w.Binary+w.Payload+w.Text > maxRead {
 		return u.hiddenUnread(&g), describeGone(err)
 	}
-	read := g.store.Detail
-	if u.isArchived {
-		read = g.database.ArchivedDetail
-	}
-	d, err := read(ctx, u.id)
+	d, err := g.detail(ctx, u.id, u.isArchived)
 	if err != nil {
 		return u.hiddenUnread(&g), describeGone(err)
 	}

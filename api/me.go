@@ -31,9 +31,9 @@ type routeView struct {
 }
 
 func (s *Server) me(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	principal := accessOf(ctx).principal
-	view := meView{Subject: principal.Subject, Method: principal.Method, Grants: []grantView{}, Routes: []routeView{}}
-	for _, g := range principal.Grants {
+	sender := accessOf(ctx)
+	view := meView{Subject: sender.Subject, Method: sender.Method, Grants: []grantView{}, Routes: []routeView{}}
+	for _, g := range sender.Grants {
 		topics := g.Topics
 		if topics == nil {
 			topics = []string{"*"}
@@ -41,7 +41,7 @@ func (s *Server) me(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		view.Grants = append(view.Grants, grantView{Role: g.Role, Topics: topics, Permissions: slices.Sorted(slices.Values(g.Role.Permissions()))})
 	}
 	for _, r := range s.table() {
-		if r.permission != "" && principal.May(r.permission) {
+		if r.permission != "" && sender.May(r.permission) {
 			view.Routes = append(view.Routes, routeView{Method: r.method, Path: r.path, Permission: r.permission})
 		}
 	}

@@ -227,8 +227,7 @@ func (s *Server) preview(c *fiber.Ctx, read func(context.Context) (dlq.JobPrevie
 	ctx, cancel := context.WithTimeout(c.UserContext(), s.options.PlanTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)() // the server's stop does not wait for a plan
-	a := accessOf(ctx)
-	release, others := s.planLimit.take(ctx, &a.principal)
+	release, others := s.planLimit.take(ctx, accessOf(ctx).Principal)
 	switch {
 	case release != nil:
 		defer release()

@@ -63,8 +63,8 @@ func (s *Server) retryTopic(ctx context.Context, c *fiber.Ctx, topic string) err
 // that are stored now.
 func (s *Server) startTopicRetry(ctx context.Context, topic string) (*topicRetry, error) {
 	a := accessOf(ctx)
-	if !a.principal.MayOn(a.permission, topic) {
-		return nil, forbidden(a.permission, topic)
+	if err := a.require(topic); err != nil {
+		return nil, err
 	}
 	slot := &s.topicRetry
 	slot.mu.Lock()

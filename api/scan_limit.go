@@ -19,8 +19,7 @@ func isScan(q *dlq.ListQuery) bool {
 
 // readsMany also is true for a group that may be in many topics, of which the sender may see some only.
 func readsMany(ctx context.Context, q *dlq.ListQuery) bool {
-	a := accessOf(ctx)
-	return isScan(q) || !q.Group.IsZero() && a.within() != ""
+	return isScan(q) || !q.Group.IsZero() && accessOf(ctx).within() != ""
 }
 
 // scanIf is scan for a list that reads many rows in some cases only.
@@ -45,8 +44,7 @@ func scan[P any](ctx context.Context, s *Server, list func() (P, error)) (page P
 func (s *Server) slot(ctx context.Context, limit concurrencyLimit, busy string) (release func(), err error) {
 	wait, cancel := context.WithTimeout(ctx, s.options.ScanWait)
 	defer cancel()
-	a := accessOf(ctx)
-	release, others := limit.take(wait, &a.principal)
+	release, others := limit.take(wait, accessOf(ctx).Principal)
 	switch {
 	case release != nil:
 		return release, nil

@@ -30,8 +30,8 @@ func (s *Server) checkTarget(ctx context.Context, originalTopic, requested strin
 	if requested == "" || requested == originalTopic {
 		return nil
 	}
-	if a := accessOf(ctx); !a.principal.MayOn(a.permission, requested) {
-		return forbidden(a.permission, requested)
+	if err := accessOf(ctx).require(requested); err != nil {
+		return err
 	}
 	refused := func(reason string) error {
 		return invalid("invalid request body: "+targetField, detail{Field: targetField, Message: requested + " " + reason})
@@ -60,7 +60,7 @@ func (s *Server) checkOrigin(ctx context.Context, c *fiber.Ctx, m *dlq.Message) 
 	if a.within() == "" || s.options.Topics.MaySend(m.DLQTopic, m.OriginalTopic, false) {
 		return nil
 	}
-	if !a.principal.MayOn(a.permission, m.OriginalTopic) {
+	if !a.MayOn(a.permission, m.OriginalTopic) {
 		return &apiError{status: http.StatusForbidden, code: codeForbidden, message: fmt.Sprintf(
 			"the message names the original topic %s, which does not follow from the name of %s; to send it there needs the permission %s on topic %s",
 			m.OriginalTopic, m.DLQTopic, a.permission, m.OriginalTopic)}
