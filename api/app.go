@@ -194,7 +194,7 @@ func New(options Options) (*Server, error) {
 	if err := options.setDefaults(); err != nil {
 		return nil, err
 	}
-	g := guard{options.Store, options.Database, options.Topics, options.Masking, options.Decoder, options.ComesOff}
+	g := guard{options.Database, options.Store, options.Database, options.Topics, options.Masking, options.Decoder, options.ComesOff}
 	retries := recordingRetries{options.Retries, options.Retries, options.Database}
 	options.Store, options.Database, options.Retries = nil, nil, nil // handlers have no other store, and no other client of Temporal
 	s := &Server{
@@ -259,6 +259,17 @@ func about(kind string, h idHandler) handler {
 			return err
 		}
 		return describeNotFound(h(ctx, c, q, id), kind, id)
+	}
+}
+
+// ofTopic gives a handler the topic in its path.
+func ofTopic(h func(ctx context.Context, c *fiber.Ctx, q *query, topic string) error) handler {
+	return func(ctx context.Context, c *fiber.Ctx, q *query) error {
+		topic, err := pathTopic(c)
+		if err != nil {
+			return err
+		}
+		return h(ctx, c, q, topic)
 	}
 }
 

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -53,13 +52,8 @@ func (s *Server) archivedMessages(ctx context.Context, c *fiber.Ctx, q *query) e
 	return s.listMessages(ctx, c, q, dlq.Filter{Topic: topic, Archived: true})
 }
 
-func (s *Server) restoreMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
-	m, err := mark(ctx, c, id, "restored", s.guard.Restore)
-	if err != nil {
-		return describeNotFound(err, "archived message", id)
-	}
-	c.Location("/api/v1/dlq/messages/" + m.ID.String())
-	return replyMarked(c, http.StatusCreated, &m, fmt.Sprintf("archived message %s restored as %s", id, m.ID))
+func (s *Server) restoreMessage(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error {
+	return describeNotFound(marks("restored", s.guard.Restore)(ctx, c, q, id), "archived message", id)
 }
 
 type archiveRunView struct {

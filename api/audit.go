@@ -45,7 +45,7 @@ func (s *Server) audit(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	page, err := scan(ctx, s, func() (dlq.OperationPage, error) { return s.guard.Operations(ctx, wanted) })
+	page, err := scan(ctx, s, true, func() (dlq.OperationPage, error) { return s.guard.Operations(ctx, wanted) })
 	if err != nil {
 		return err
 	}

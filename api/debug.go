@@ -43,10 +43,6 @@ type logLevelView struct {
 }
 
 func (s *Server) logLevel(_ context.Context, c *fiber.Ctx, _ *query) error {
-	return s.replyLogLevel(c)
-}
-
-func (s *Server) replyLogLevel(c *fiber.Ctx) error {
 	var view logLevelView
 	var until time.Time
 	if view.Level, view.Configured, until = s.options.LogLevel.Level(); !until.IsZero() {
@@ -57,7 +53,7 @@ func (s *Server) replyLogLevel(c *fiber.Ctx) error {
 
 // changeLogLevel works without the database too, since an outage is when it is needed. The
 // operation is then only in the log.
-func (s *Server) changeLogLevel(ctx context.Context, c *fiber.Ctx, _ *query) error {
+func (s *Server) changeLogLevel(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := s.checkBrowser(c); err != nil {
 		return err
 	}
@@ -77,7 +73,7 @@ func (s *Server) changeLogLevel(ctx context.Context, c *fiber.Ctx, _ *query) err
 	if s.guard.hasDatabase() {
 		s.recordLogLevel(ctx, c, level, period)
 	}
-	return s.replyLogLevel(c)
+	return s.logLevel(ctx, c, q)
 }
 
 func (s *Server) recordLogLevel(ctx context.Context, c *fiber.Ctx, level string, period time.Duration) {

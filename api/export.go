@@ -64,11 +64,7 @@ type exportEndView struct {
 }
 
 // export answers with a stream. Errors before the first line are ordinary answers.
-func (s *Server) export(ctx context.Context, c *fiber.Ctx, q *query) error {
-	topic, err := pathTopic(c)
-	if err != nil {
-		return err
-	}
+func (s *Server) export(ctx context.Context, c *fiber.Ctx, q *query, topic string) error {
 	wanted, limit := q.exportedQuery(topic)
 	if err := q.err(); err != nil {
 		return err
@@ -219,7 +215,7 @@ func (e *export) choose() (dlq.ExportPage, error) {
 	ctx, cancel := context.WithTimeout(e.ctx, s.options.RequestTimeout)
 	defer cancel()
 	e.query.PageSize = min(exportPage, e.left)
-	return scanIf(ctx, s, readsMany(ctx, &e.query), func() (dlq.ExportPage, error) { return s.guard.ExportPage(ctx, e.query) })
+	return scan(ctx, s, readsMany(ctx, &e.query), func() (dlq.ExportPage, error) { return s.guard.ExportPage(ctx, e.query) })
 }
 
 func (e *export) part(w *exportWriter, part []dlq.Chosen) error {

@@ -22,7 +22,7 @@ func (s *Server) groups(ctx context.Context, c *fiber.Ctx, q *query) error {
 		return err
 	}
 	readsAll := wanted.Sort != dlq.GroupsByFirstSeen // the counts of all groups
-	page, err := scanIf(ctx, s, readsAll, func() (dlq.GroupPage, error) { return s.guard.Groups(ctx, wanted) })
+	page, err := scan(ctx, s, readsAll, func() (dlq.GroupPage, error) { return s.guard.Groups(ctx, wanted) })
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 //
 // The guard also hides parts of messages; see mask.go.
 type guard struct {
+	Unguarded
 	store    Store
 	database Database // nil without one
 	topics   *dlq.Topics
@@ -212,7 +213,7 @@ func (g guard) HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.
 		}
 	}
 	handedIn := views(arrivals, func(a *dlq.Arrival) dlq.ID { return a.ID })
-	describe(asked, auditedHandIn{Command: "hand in", Messages: len(handedIn), IDs: handedIn})
+	describe(asked, map[string]any{"command": "hand in", "messages": len(handedIn), "ids": handedIn})
 	return g.database.HandIn(ctx, asked, arrivals, key)
 }
 
@@ -410,16 +411,6 @@ func (g guard) SingleRetries(ctx context.Context, query dlq.OperationQuery) (dlq
 		err = g.hideRetries(ctx, page.Retries)
 	}
 	return page, err
-}
-
-// OperationsOf is for messages that the principal has been shown.
-func (g guard) OperationsOf(ctx context.Context, messages []dlq.ID, tokens []string) (map[string]dlq.ID, error) {
-	return g.database.OperationsOf(ctx, messages, tokens)
-}
-
-// RecordOperation is for every principal: refused requests are recorded too.
-func (g guard) RecordOperation(ctx context.Context, operation dlq.Operation) error {
-	return g.database.RecordOperation(ctx, operation)
 }
 
 // topicOf is the topic of the target of a refused request, also if the principal may not see the target.

@@ -3,16 +3,12 @@ package api
 import (
 	"context"
 	"errors"
-	"time"
 
 	"dlqmanager/dlq"
 )
 
 // A group belongs to the dead-letter topics of its messages. Who may see one of them sees the
 // group. To change it needs the permission on all of them.
-
-// Now is for every principal.
-func (g guard) Now(ctx context.Context) (time.Time, error) { return g.database.Now(ctx) }
 
 // Groups leaves out other topics, and groups that have no other.
 func (g guard) Groups(ctx context.Context, query dlq.GroupQuery) (dlq.GroupPage, error) {

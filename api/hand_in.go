@@ -56,11 +56,7 @@ type handedInMessage struct {
 }
 
 // handIn stores dead letters of services that do not use Kafka.
-func (s *Server) handIn(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	topic, err := pathTopic(c)
-	if err != nil {
-		return err
-	}
+func (s *Server) handIn(ctx context.Context, c *fiber.Ctx, _ *query, topic string) error {
 	if !s.options.Topics.IsDeadLetter(topic) {
 		return invalid(topic+" is no dead-letter topic: its name must match kafka.dlq_topic_pattern",
 			detail{Field: "topic", Message: "must match kafka.dlq_topic_pattern, such as orders.dlq"})
@@ -150,15 +146,7 @@ func readLetters(c *fiber.Ctx) ([]dlq.Letter, error) {
 
 func (b *body) letter() (l dlq.Letter) {
 	if edit := b.edit(); edit != nil {
-		if edit.Key != nil {
-			l.Record.Key = *edit.Key
-		}
-		if edit.Value != nil {
-			l.Record.Value = *edit.Value
-		}
-		if edit.Headers != nil {
-			l.Record.Headers = *edit.Headers
-		}
+		edit.Apply(&l.Record)
 	}
 	if isPointer(&l.Record) {
 		b.reject("headers", "a letter %s", badPointer)
@@ -239,10 +227,4 @@ func readBinaryLetter(c *fiber.Ctx) ([]dlq.Letter, error) {
 		}
 	}
 	return []dlq.Letter{l}, errs.toError("invalid headers")
-}
-
-type auditedHandIn struct {
-	Command  string   `json:"command"`
-	Messages int      `json:"messages"`
-	IDs      []dlq.ID `json:"ids"`
 }

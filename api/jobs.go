@@ -25,7 +25,7 @@ func (s *Server) jobs(ctx context.Context, c *fiber.Ctx, q *query) error {
 	}
 	size := wanted.PageSize
 	wanted.PageSize++
-	jobs, err := scan(ctx, s, func() ([]dlq.Job, error) { return s.guard.Jobs(ctx, wanted) })
+	jobs, err := scan(ctx, s, true, func() ([]dlq.Job, error) { return s.guard.Jobs(ctx, wanted) })
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (q *query) jobs() dlq.JobQuery {
 }
 
 func (s *Server) job(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error {
-	verify := q.choice("verified")
+	isVerified := wordOf(q, "verified", []string{"true", "false"}) == "true"
 	if err := q.err(); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *Server) job(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) err
 		return err
 	}
 	view := s.viewJob(&j, time.Now())
-	if view.retryJobFields != nil && verify != nil && *verify {
+	if view.retryJobFields != nil && isVerified {
 		if view.Verified, err = s.verifyBulk(ctx, id); err != nil {
 			return err
 		}

@@ -147,11 +147,6 @@ func (g guard) unmaskedUntil(ctx context.Context, m *dlq.Message) (time.Time, er
 	return time.Time{}, err
 }
 
-type auditedUnmask struct {
-	Command string   `json:"command"`
-	Parts   []string `json:"parts"`
-}
-
 // Unmask records that the sender reveals a message, and returns the message as it is stored.
 func (g guard) Unmask(ctx context.Context, asked *dlq.Operation, id dlq.ID, isArchived bool) (shownMessage, error) {
 	d, err := g.stored(ctx, id, isArchived)
@@ -163,7 +158,7 @@ func (g guard) Unmask(ctx context.Context, asked *dlq.Operation, id dlq.ID, isAr
 		parts = g.hide(ctx, d, mask).Masked
 	}
 	asked.TargetID, asked.Topic, asked.Outcome = id, d.DLQTopic, dlq.OperationDone
-	describe(asked, auditedUnmask{Command: "unmask", Parts: parts})
+	describe(asked, map[string]any{"command": "unmask", "parts": parts})
 	if err := g.database.RecordOperation(ctx, *asked); err != nil {
 		return shownMessage{}, err
 	}

@@ -339,35 +339,24 @@ type markedView struct {
 	MaxRetries int        `json:"max_retries"`
 }
 
-func replyMarked(c *fiber.Ctx, status int, m *dlq.Message, text string) error {
-	return reply(c, status, markedView{ID: m.ID, Status: m.Status, Message: text, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries})
-}
-
-// mark makes a change of a message, for the reason in the body. done says in an error which change was refused.
-func mark(ctx context.Context, c *fiber.Ctx, id dlq.ID, done string,
-	change func(context.Context, *dlq.Operation, dlq.ID) (dlq.Message, error)) (dlq.Message, error) {
-	if err := readReason(c); err != nil {
-		return dlq.Message{}, err
+// marks makes a change of a message, for the reason in the body. done says which change was made, or was refused.
+func marks(done string, change func(context.Context, *dlq.Operation, dlq.ID) (dlq.Message, error)) idHandler {
+	return func(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+		if err := readReason(c); err != nil {
+			return err
+		}
+		m, err := change(ctx, auditOf(c), id)
+		if refused, ok := errors.AsType[*dlq.NotRetryableError](err); ok {
+			return conflict("message cannot be "+done+": "+cmp.Or(refused.Reason, "status="+string(refused.Status)), err)
+		}
+		if err != nil {
+			return err
+		}
+		status, text := http.StatusOK, fmt.Sprintf("message %s %s", id, done)
+		if m.ID != id { // of an archived message
+			status, text = http.StatusCreated, fmt.Sprintf("archived message %s %s as %s", id, done, m.ID)
+			c.Location("/api/v1/dlq/messages/" + m.ID.String())
+		}
+		return reply(c, status, markedView{m.ID, m.Status, text, m.RetryCount, m.MaxRetries})
 	}
-	m, err := change(ctx, auditOf(c), id)
-	if refused, ok := errors.AsType[*dlq.NotRetryableError](err); ok {
-		err = conflict("message cannot be "+done+": "+cmp.Or(refused.Reason, "status="+string(refused.Status)), err)
-	}
-	return m, err
-}
-
-func (s *Server) markDead(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
-	m, err := mark(ctx, c, id, "marked dead", s.guard.MarkDead)
-	if err != nil {
-		return err
-	}
-	return replyMarked(c, http.StatusOK, &m, fmt.Sprintf("message %s marked dead", id))
-}
-
-func (s *Server) reviveMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
-	m, err := mark(ctx, c, id, "revived", s.guard.Revive)
-	if err != nil {
-		return err
-	}
-	return replyMarked(c, http.StatusOK, &m, fmt.Sprintf("message %s revived", id))
 }

@@ -105,7 +105,9 @@ func (s *Server) readSample(ctx context.Context, plan *dlq.JobPlan) ([]dlq.Messa
 
 func (s *Server) replyPlan(c *fiber.Ctx, plan *dlq.JobPlan, messages []dlq.Message) error {
 	spec, summary := &plan.Spec, &plan.Summary
-	sample, err := s.viewSample(c, messages, spec.Kind == dlq.KindRestore)
+	ctx, cancel := s.deadline(c)
+	defer cancel()
+	sample, err := s.viewMessages(ctx, messages, spec.Kind == dlq.KindRestore)
 	if err != nil {
 		return err
 	}
@@ -224,9 +226,8 @@ func (s *Server) checkExpiry(ctx context.Context, plan *dlq.JobPlan) error {
 // preview calls read within the two limits of plans: the time that a plan may take, and the number of plans that are made
 // at once.
 func (s *Server) preview(c *fiber.Ctx, read func(context.Context) (dlq.JobPreview, error)) (result dlq.JobPreview, err error) {
-	ctx, cancel := context.WithTimeout(c.UserContext(), s.options.PlanTimeout)
+	ctx, cancel := s.waitContext(c.UserContext(), s.options.PlanTimeout) // the server's stop does not wait for a plan
 	defer cancel()
-	defer context.AfterFunc(s.draining, cancel)() // the server's stop does not wait for a plan
 	release, others := s.planLimit.take(ctx, accessOf(ctx).Principal)
 	switch {
 	case release != nil:

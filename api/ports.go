@@ -34,6 +34,7 @@ type Store interface {
 // Database is the part of a store that the API uses if messages are in a database. Its errors are
 // like the errors of Store.
 type Database interface {
+	Unguarded
 	// TopicsWithin counts the messages of the dead-letter topics that match an expression;
 	// empty for all.
 	TopicsWithin(ctx context.Context, within string) ([]dlq.TopicSummary, error)
@@ -95,8 +96,6 @@ type Database interface {
 	// CreatePlan stores a plan, which expires after ttl. Plan returns it, dlq.ErrNotFound or dlq.ErrSpecUnreadable.
 	CreatePlan(ctx context.Context, plan dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error)
 	Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error)
-	// Now is the time of the store's clock.
-	Now(ctx context.Context) (time.Time, error)
 	// Groups returns one page of groups.
 	Groups(ctx context.Context, query dlq.GroupQuery) (dlq.GroupPage, error)
 	// Group returns a group, or dlq.ErrNotFound. Only messages of dead-letter topics that
@@ -106,15 +105,21 @@ type Database interface {
 	ChangeGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, change dlq.GroupChange) error
 	// FixGroup marks a group as fixed: dlq.ErrNotFound.
 	FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, fix dlq.GroupFix) error
-	// RecordOperation records an operation that is no change of the store.
-	RecordOperation(ctx context.Context, operation dlq.Operation) error
-	// OperationsOf returns the operations that asked for retries of messages, by the tokens
-	// of their owners.
-	OperationsOf(ctx context.Context, messages []dlq.ID, tokens []string) (map[string]dlq.ID, error)
 	// Operations returns one page of operations, the newest first.
 	Operations(ctx context.Context, query dlq.OperationQuery) (dlq.OperationPage, error)
 	// SingleRetries returns one page of the single retries that operations asked for, the newest first.
 	SingleRetries(ctx context.Context, query dlq.OperationQuery) (dlq.SingleRetryPage, error)
+}
+
+// Unguarded is the part of Database that is the same for every principal.
+type Unguarded interface {
+	// Now is the time of the store's clock.
+	Now(ctx context.Context) (time.Time, error)
+	// RecordOperation records an operation that is no change of the store, such as a refused request.
+	RecordOperation(ctx context.Context, operation dlq.Operation) error
+	// OperationsOf returns the operations that asked for retries of messages, by the tokens
+	// of their owners. The principal has been shown the messages.
+	OperationsOf(ctx context.Context, messages []dlq.ID, tokens []string) (map[string]dlq.ID, error)
 }
 
 // Retries starts and watches the workflows of retries and of jobs. The Temporal Web UI shows who asked for

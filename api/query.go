@@ -166,7 +166,7 @@ func pathID(c *fiber.Ctx, kind string) (dlq.ID, error) {
 	if !ok || err != nil {
 		return dlq.ID{}, invalid("invalid " + kind + " id: " + excerpt(value))
 	}
-	addLogField(c, zap.Stringer(strings.ReplaceAll(kind, " ", "_")+"_id", id))
+	addLogField(c, zap.Stringer(kind+"_id", id))
 	return id, nil
 }
 
@@ -192,15 +192,4 @@ func excerpt(s string) string {
 		s = s[:limit] + "…"
 	}
 	return dlq.StorableText(s)
-}
-
-func (q *query) choice(name string) *bool {
-	text, given := q.one(name)
-	if !given {
-		return nil
-	}
-	if text != "true" && text != "false" {
-		q.reject(name, "must be true or false")
-	}
-	return new(text == "true")
 }

@@ -2,6 +2,8 @@ package api
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -78,10 +80,7 @@ func (r *refusals) close(key refusal) {
 
 func (r *refusals) flush() {
 	r.mu.Lock()
-	keys := make([]refusal, 0, len(r.open))
-	for key := range r.open {
-		keys = append(keys, key)
-	}
+	keys := slices.Collect(maps.Keys(r.open))
 	r.mu.Unlock()
 	for _, key := range keys {
 		r.close(key)

@@ -21,17 +21,13 @@ const (
 // retryView has the documented fields, then the result of the workflow. Published and
 // Error are null while they are unknown.
 type retryView struct {
-	ID          dlq.ID     `json:"id"`
-	Status      dlq.Status `json:"status"`
-	Message     string     `json:"message"`
-	RetryCount  int        `json:"retry_count"`
-	MaxRetries  int        `json:"max_retries"`
-	Published   *bool      `json:"published"`
-	Error       *string    `json:"error"`
-	Category    *string    `json:"error_category"`
-	WorkflowID  string     `json:"workflow_id"`
-	RunID       string     `json:"run_id"`
-	WorkflowURL string     `json:"workflow_url,omitempty"`
+	markedView
+	Published   *bool   `json:"published"`
+	Error       *string `json:"error"`
+	Category    *string `json:"error_category"`
+	WorkflowID  string  `json:"workflow_id"`
+	RunID       string  `json:"run_id"`
+	WorkflowURL string  `json:"workflow_url,omitempty"`
 	// EditedFrom is the message whose edited copy is sent.
 	EditedFrom *dlq.ID `json:"edited_from,omitempty"`
 }
@@ -135,8 +131,8 @@ func await[W, R any](s *Server, c *fiber.Ctx, wait time.Duration, workflow W,
 func (s *Server) viewRetry(id, editedFrom dlq.ID, execution workflows.Execution, result workflows.RetryMessageResult) retryView {
 	published := result.Published && result.Error == ""
 	return retryView{
-		ID: id, Status: result.Status, Message: retryMessageText(result), RetryCount: result.RetryCount, MaxRetries: result.MaxRetries,
-		Published: &published, Error: optional(result.Error), Category: optional(string(result.Category)),
+		markedView: markedView{id, result.Status, retryMessageText(result), result.RetryCount, result.MaxRetries},
+		Published:  &published, Error: optional(result.Error), Category: optional(string(result.Category)),
 		WorkflowID: execution.WorkflowID, RunID: execution.RunID, WorkflowURL: s.workflowURL(execution.WorkflowID, execution.RunID),
 		EditedFrom: optional(editedFrom),
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"dlqmanager/dlq"
-	"dlqmanager/workflows"
 )
 
 // retryAllView has the documented fields, then the other counters of the job. Published
@@ -31,11 +30,7 @@ type retryAllView struct {
 
 // retryAll is the short form of a bulk retry: it takes a whole topic, and has the
 // documented answer.
-func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
-	topic, err := pathTopic(c)
-	if err != nil {
-		return err
-	}
+func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query, topic string) error {
 	// A caller who sends other filters here would have the whole topic retried.
 	b := readBody(c, "group", targetField, "rate_limit", "reason")
 	spec := dlq.JobSpec{Kind: dlq.KindRetry, Filter: b.filter(topic), Order: dlq.OrderKey, TargetTopic: b.target(),
@@ -56,24 +51,26 @@ func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	if err != nil {
 		return err
 	}
-	text := bulkText(&run.job, topic)
+	return s.replyRetryAll(c, &run, topic, jobPath(run.job.ID))
+}
+
+// replyRetryAll answers with a retry of a topic, which continues at a path unless it has ended.
+func (s *Server) replyRetryAll(c *fiber.Ctx, run *jobRun, topic, path string) error {
+	b, execution := &run.job, run.execution
+	text := bulkText(b, topic)
 	if run.published != nil && !*run.published {
 		text += ", " + nothingPublished
 	}
 	if !run.ended {
-		c.Location(jobPath(run.job.ID))
+		c.Location(path)
 	}
-	return reply(c, run.status(), s.viewRetryAll(&run.job, text, run.published, run.execution))
-}
-
-func (s *Server) viewRetryAll(b *dlq.Job, text string, published *bool, execution workflows.Execution) retryAllView {
-	return retryAllView{
+	return reply(c, run.status(), retryAllView{
 		Retried: b.Counts.Retried, Message: text, Matched: b.Matched,
 		Failed: b.Counts.Failed, Dead: b.Counts.Dead, Skipped: b.Counts.Skipped,
-		State: b.State, Reason: optional(b.Reason), Published: published,
+		State: b.State, Reason: optional(b.Reason), Published: run.published,
 		JobID: b.ID, WorkflowID: execution.WorkflowID, RunID: execution.RunID,
 		WorkflowURL: s.workflowURL(execution.WorkflowID, execution.RunID), Counting: b.Counting,
-	}
+	})
 }
 
 // bulkText is the documented text, with more detail if the job did not complete or some

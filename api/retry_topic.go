@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 
 	"github.com/gofiber/fiber/v2"
@@ -47,16 +46,9 @@ func (s *Server) retryTopic(ctx context.Context, c *fiber.Ctx, topic string) err
 	if err != nil && s.draining.Err() == nil {
 		return err
 	}
-	bulk, published := run.now()
-	text, status := bulkText(&bulk, topic), http.StatusOK
-	if !ended {
-		status = http.StatusAccepted
-		c.Location("/api/v1/dlq/" + topic)
-	}
-	if published != nil && !*published {
-		text += ", " + nothingPublished
-	}
-	return reply(c, status, s.viewRetryAll(&bulk, text, published, workflows.Execution{}))
+	now := run.now()
+	now.ended = ended
+	return s.replyRetryAll(c, &now, topic, "/api/v1/dlq/"+topic)
 }
 
 // startTopicRetry starts the retry of a topic, or joins the one that runs. It takes the messages
@@ -163,14 +155,15 @@ func (r *topicRetry) count(result workflows.RetryMessageResult, err error) error
 	return nil
 }
 
-// now is the state of the retry, and whether its messages were published; nil while unknown.
-func (r *topicRetry) now() (progress dlq.Job, published *bool) {
+// now is the state of the retry, as if it were a job's.
+func (r *topicRetry) now() jobRun {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	run := jobRun{job: r.progress}
 	if r.progress.State == dlq.JobCompleted {
-		published = new(!r.isUnsent)
+		run.published = new(!r.isUnsent)
 	}
-	return r.progress, published
+	return run
 }
 
 func (r *topicRetry) wait(ctx context.Context) error {

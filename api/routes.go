@@ -40,20 +40,21 @@ func (s *Server) table() []route {
 	of := func(kind string, h idHandler, parameters ...string) fiber.Handler {
 		return s.withDeadline(about(kind, h), parameters...)
 	}
+	dead, revived := marks("marked dead", s.guard.MarkDead), marks("revived", s.guard.Revive)
 	return []route{
 		{read, "/api/v1/me", "", "", "", anyStore, s.withDeadline(s.me)},
 		{read, "/api/v1/dlq", dlq.PermTopicRead, "", "", database, s.withDeadline(s.holding(s.topics))},
-		{read, "/api/v1/dlq/:topic/export", dlq.PermMessageExport, dlq.TargetMessage, "", database, s.withDeadline(s.export, exportParameters...)},
+		{read, "/api/v1/dlq/:topic/export", dlq.PermMessageExport, dlq.TargetMessage, "", database, s.withDeadline(ofTopic(s.export), exportParameters...)},
 		{read, "/api/v1/dlq/messages/:id", dlq.PermMessageRead, "", "", anyStore, of("message", s.message)},
 		{read, "/api/v1/dlq/messages/:id/chain", dlq.PermMessageRead, "", "", database, s.withDeadline(s.holding(about("message", s.chain)))},
 		{http.MethodDelete, "/api/v1/dlq/messages/:id", dlq.PermMessageDelete, dlq.TargetMessage, "", anyStore, of("message", s.deleteMessage, "reason")},
 		{change, "/api/v1/dlq/messages/:id/retry", dlq.PermMessageRetry, dlq.TargetMessage, "", anyStore, of("message", s.retryMessage)},
-		{change, "/api/v1/dlq/messages/:id/dead", dlq.PermMessageDead, dlq.TargetMessage, "", anyStore, of("message", s.markDead)},
+		{change, "/api/v1/dlq/messages/:id/dead", dlq.PermMessageDead, dlq.TargetMessage, "", anyStore, of("message", dead)},
 		{change, "/api/v1/dlq/messages/:id/unmask", dlq.PermMessageUnmask, dlq.TargetMessage, "", database, of("message", s.unmaskMessage)},
-		{change, "/api/v1/dlq/messages/:id/revive", dlq.PermMessageRevive, dlq.TargetMessage, "", database, of("message", s.reviveMessage)},
-		{read, "/api/v1/dlq/:topic", dlq.PermMessageRead, "", "", anyStore, s.withDeadline(s.holding(s.list), listParameters...)},
-		{change, "/api/v1/dlq/:topic/messages", dlq.PermMessageCreate, dlq.TargetMessage, "", database, s.withDeadline(s.handIn)},
-		{change, "/api/v1/dlq/:topic/retry-all", dlq.PermJobCreate, dlq.TargetJob, "", anyStore, s.withDeadline(s.retryAll)},
+		{change, "/api/v1/dlq/messages/:id/revive", dlq.PermMessageRevive, dlq.TargetMessage, "", database, of("message", revived)},
+		{read, "/api/v1/dlq/:topic", dlq.PermMessageRead, "", "", anyStore, s.withDeadline(s.holding(ofTopic(s.list)), listParameters...)},
+		{change, "/api/v1/dlq/:topic/messages", dlq.PermMessageCreate, dlq.TargetMessage, "", database, s.withDeadline(ofTopic(s.handIn))},
+		{change, "/api/v1/dlq/:topic/retry-all", dlq.PermJobCreate, dlq.TargetJob, "", anyStore, s.withDeadline(ofTopic(s.retryAll))},
 		{change, "/api/v1/plans", dlq.PermJobCreate, dlq.TargetJob, "", database, s.withDeadline(s.createPlan)},
 		{read, "/api/v1/plans/:id", dlq.PermJobRead, "", "", database, s.withDeadline(s.holding(about("plan", s.plan)))},
 		{read, "/api/v1/jobs", dlq.PermJobRead, "", "", database, s.withDeadline(s.holding(s.jobs), jobParameters...)},

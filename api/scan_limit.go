@@ -22,16 +22,11 @@ func readsMany(ctx context.Context, q *dlq.ListQuery) bool {
 	return isScan(q) || !q.Group.IsZero() && accessOf(ctx).within() != ""
 }
 
-// scanIf is scan for a list that reads many rows in some cases only.
-func scanIf[P any](ctx context.Context, s *Server, readsMany bool, list func() (P, error)) (P, error) {
+// scan waits a short time until one more list may run, if the list reads many rows.
+func scan[P any](ctx context.Context, s *Server, readsMany bool, list func() (P, error)) (page P, err error) {
 	if !readsMany {
 		return list()
 	}
-	return scan(ctx, s, list)
-}
-
-// scan waits a short time until one more list that reads many rows may run.
-func scan[P any](ctx context.Context, s *Server, list func() (P, error)) (page P, err error) {
 	release, err := s.slot(ctx, s.scanLimit, "lists of the audit, of groups, with a search or a deep page are running; try again later, or use cursors")
 	if err != nil {
 		return page, err

@@ -35,7 +35,7 @@ func (s *Server) series(ctx context.Context, c *fiber.Ctx, q *query) error {
 		return q.err()
 	}
 	readsAll := wanted.Topic == "" && wanted.Group.IsZero() // the counts of all topics
-	found, err := scanIf(ctx, s, readsAll, func() ([]dlq.Series, error) { return s.guard.Series(ctx, wanted) })
+	found, err := scan(ctx, s, readsAll, func() ([]dlq.Series, error) { return s.guard.Series(ctx, wanted) })
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (s *Server) singleRetries(ctx context.Context, c *fiber.Ctx, q *query) erro
 	if err := q.err(); err != nil {
 		return err
 	}
-	page, err := scan(ctx, s, func() (dlq.SingleRetryPage, error) { return s.guard.SingleRetries(ctx, wanted) })
+	page, err := scan(ctx, s, true, func() (dlq.SingleRetryPage, error) { return s.guard.SingleRetries(ctx, wanted) })
 	if err != nil {
 		return err
 	}

@@ -80,12 +80,6 @@ func (s *Server) viewMessages(ctx context.Context, messages []dlq.Message, areAr
 	}), err
 }
 
-func (s *Server) viewSample(c *fiber.Ctx, messages []dlq.Message, areArchived bool) ([]listedView, error) {
-	ctx, cancel := s.deadline(c)
-	defer cancel()
-	return s.viewMessages(ctx, messages, areArchived)
-}
-
 type paginationView struct {
 	TotalCount      int64   `json:"total_count"`
 	Page            int     `json:"page"`
@@ -112,11 +106,7 @@ func viewSearched(searched *dlq.Searched) *searchedView {
 	return view
 }
 
-func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query) error {
-	topic, err := pathTopic(c)
-	if err != nil {
-		return err
-	}
+func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query, topic string) error {
 	return s.listMessages(ctx, c, q, dlq.Filter{Topic: topic})
 }
 
@@ -129,7 +119,7 @@ func (s *Server) listMessages(ctx context.Context, c *fiber.Ctx, q *query, scope
 	if err := checkGiven(s, q.values, "page", "page_size", "cursor", "status"); err != nil {
 		return err
 	}
-	page, err := scanIf(ctx, s, readsMany(ctx, &wanted), func() (dlq.Page, error) { return s.guard.List(ctx, wanted) })
+	page, err := scan(ctx, s, readsMany(ctx, &wanted), func() (dlq.Page, error) { return s.guard.List(ctx, wanted) })
 	if err != nil {
 		return err
 	}
@@ -172,12 +162,7 @@ func (q *query) list(scope dlq.Filter) dlq.ListQuery {
 	default:
 		q.reject("page", "must be 1 with a header, a payload, verified or not; use the cursor")
 	}
-	switch sort, given := q.one("sort"); {
-	case sort == "created_at":
-		wanted.OldestFirst = true
-	case given && sort != "-created_at":
-		q.reject("sort", "must be created_at or -created_at")
-	}
+	wanted.OldestFirst = wordOf(q, "sort", []string{"created_at", "-created_at"}) == "created_at"
 	wanted.After = cursorOf(q, func(cursor string) (dlq.Keyset, error) { return decodeCursor(cursor, wanted.OldestFirst) })
 	return wanted
 }

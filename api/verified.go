@@ -45,7 +45,7 @@ type verificationsView struct {
 }
 
 func (s *Server) verifyBulk(ctx context.Context, id dlq.ID) (*verificationsView, error) {
-	v, err := scan(ctx, s, func() (dlq.Verifications, error) { return s.guard.VerifyJob(ctx, id) })
+	v, err := scan(ctx, s, true, func() (dlq.Verifications, error) { return s.guard.VerifyJob(ctx, id) })
 	if v.Reasons == nil {
 		v.Reasons = map[dlq.VerifiedReason]int64{}
 	}

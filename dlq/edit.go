@@ -35,17 +35,25 @@ func (e *Edit) Copy(d *Detail, suspicion string) Arrival {
 		PreviousID: d.ID, Schema: d.Schema, DecodeError: d.DecodeError,
 	}
 	a.Suspicion = suspicion
+	e.Apply(&a.Record)
 	if e.Value != nil {
-		a.Record.Value, a.Payload = *e.Value, PayloadOf(*e.Value)
+		a.Payload = PayloadOf(*e.Value)
 		a.Schema, a.DecodeError = Schema{}, "" // a value in the wire format is decoded by its readers
 	}
+	return a
+}
+
+// Apply changes a record.
+func (e *Edit) Apply(r *Record) {
+	if e.Value != nil {
+		r.Value = *e.Value
+	}
 	if e.Key != nil {
-		a.Record.Key = *e.Key
+		r.Key = *e.Key
 	}
 	if e.Headers != nil {
-		a.Record.Headers = *e.Headers
+		r.Headers = *e.Headers
 	}
-	return a
 }
 
 // RestoredError refuses to restore a message that was restored before.
