@@ -41,12 +41,7 @@ func peakOfDetail(w *dlq.Weight) int64 {
 	return timesRead*(w.Binary+w.Payload+w.Text) + timesEncoded*encoded
 }
 
-// answers is the budget of the memory for all answers in flight.
-type answers struct {
-	*shares
-	wait time.Duration
-}
-
+// answer is the memory of a request, of the budget for all answers in flight.
 type answer struct {
 	*share
 	wait time.Duration
@@ -84,7 +79,7 @@ func (s *Server) maskMemory(bytes int64) int64 {
 func (s *Server) reserve(ctx context.Context, c *fiber.Ctx, bytes int64) error {
 	held, ok := c.Locals(answerKey{}).(*answer)
 	if !ok {
-		held = &answer{share: s.answers.join(clientName(c, accessOf(ctx).Principal), math.MaxInt), wait: s.answers.wait}
+		held = &answer{share: s.answers.join(clientName(c, accessOf(ctx).Principal), math.MaxInt), wait: s.options.AnswerWait}
 		c.Locals(answerKey{}, held)
 	}
 	return held.grow(ctx, bytes)

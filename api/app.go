@@ -175,7 +175,7 @@ type Server struct {
 	planLimit   concurrencyLimit // for plans
 	scanLimit   concurrencyLimit // for lists that read many messages
 	exportLimit concurrencyLimit
-	answers     answers
+	answers     *shares // of the memory for all answers in flight
 	connections *connections
 	// The limits of requests, and of refused tokens.
 	rates, refusedTokens *rateLimiter
@@ -201,7 +201,7 @@ func New(options Options) (*Server, error) {
 		options: options, guard: g, retries: retries,
 		planLimit: newConcurrencyLimit(options.MaxPlans), scanLimit: newConcurrencyLimit(options.MaxScans),
 		exportLimit: newConcurrencyLimit(options.MaxExports),
-		answers:     answers{newShares(options.AnswerMemory), options.AnswerWait},
+		answers:     newShares(options.AnswerMemory),
 		rates:       newRequestLimiter(options.RateLimit), refusedTokens: newRateLimiter(rate.Every(refusedTokenEvery), refusedTokenBurst),
 	}
 	s.refusals = newRefusals(refusalWindow, s.recordRepeated)

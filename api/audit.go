@@ -75,8 +75,8 @@ var auditParameters = []string{"page_size", "cursor", "subject", "action", "topi
 
 // operations reads the parameters of the audit, and of the list of single retries, which has fewer.
 func (q *query) operations(cursorVersion byte) dlq.OperationQuery {
-	wanted := dlq.OperationQuery{Topic: topicOf(q), TargetID: idOf(q, "target_id", "target"),
-		Outcome: wordOf(q, "outcome", dlq.OperationOutcomes), PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
+	wanted := dlq.OperationQuery{Topic: q.topicName(), TargetID: q.id("target_id", "target"),
+		Outcome: wordOf(q.body, "outcome", dlq.OperationOutcomes), PageSize: q.number("page_size", defaultPageSize, maxPageSize)}
 	wanted.From, wanted.To = q.between()
 	wanted.Subject, _ = q.one("subject")
 	if action, given := q.one("action"); given {

@@ -217,3 +217,15 @@ func (b *body) list(name string, most int) []json.RawMessage {
 }
 
 func item(name string, i int) string { return fmt.Sprintf("%s[%d]", name, i) }
+
+func readReason(c *fiber.Ctx) error {
+	b := readBody(c, "reason")
+	b.reason(c)
+	return b.err()
+}
+
+func (b *body) reason(c *fiber.Ctx) string {
+	reason, _ := b.text("reason", maxBulkText)
+	auditOf(c).Reason = reason
+	return reason
+}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"dlqmanager/dlq"
@@ -38,4 +39,47 @@ func (l concurrencyLimit) take(ctx context.Context, p *dlq.Principal) (release f
 		return nil, ofOwn
 	}
 	return nil, others
+}
+
+// cheapOffset is how many messages a page number may pass over and still be cheap.
+const cheapOffset = 10_000
+
+// isScan reports whether a list reads many more messages than it shows: no index has its filter, or
+// its page number is deep.
+func isScan(q *dlq.ListQuery) bool {
+	isSearch := !q.IsLookup() && (q.IsText() || q.ReadsRecords() || q.OriginPartition != nil)
+	return isSearch || q.After == nil && (q.Page-1)*q.PageSize > cheapOffset
+}
+
+// readsMany also is true for a group that may be in many topics, of which the sender may see some only.
+func readsMany(ctx context.Context, q *dlq.ListQuery) bool {
+	return isScan(q) || !q.Group.IsZero() && accessOf(ctx).within() != ""
+}
+
+// scan waits a short time until one more list may run, if the list reads many rows.
+func scan[P any](ctx context.Context, s *Server, readsMany bool, list func() (P, error)) (page P, err error) {
+	if !readsMany {
+		return list()
+	}
+	release, err := s.slot(ctx, s.scanLimit, "lists of the audit, of groups, with a search or a deep page are running; try again later, or use cursors")
+	if err != nil {
+		return page, err
+	}
+	defer release()
+	return list()
+}
+
+// slot waits a short time until one more request may run.
+func (s *Server) slot(ctx context.Context, limit concurrencyLimit, busy string) (release func(), err error) {
+	wait, cancel := context.WithTimeout(ctx, s.options.ScanWait)
+	defer cancel()
+	release, others := limit.take(wait, accessOf(ctx).Principal)
+	switch {
+	case release != nil:
+		return release, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	default:
+		return nil, unavailable(others+" "+busy, errors.New("too many requests of this kind"))
+	}
 }

@@ -172,7 +172,11 @@ func (s *Server) replace(ctx context.Context, c *fiber.Ctx, id dlq.ID, edit *dlq
 		return dlq.Message{}, err
 	}
 	asked := auditOf(c)
-	describe(asked, auditedEdit{Command: "edit", CopyID: edited.ID, Fields: changed, TargetTopic: requested})
+	detail := map[string]any{"command": "edit", "copy_id": edited.ID, "fields": changed} // without the data
+	if requested != "" {
+		detail["target_topic"] = requested
+	}
+	describe(asked, detail)
 	return s.guard.Replace(ctx, asked, id, edited)
 }
 
@@ -218,12 +222,4 @@ func headersNamed(headers []dlq.Header, name string) []dlq.Header {
 
 func equalHeaders(a, b dlq.Header) bool {
 	return a.Key == b.Key && (a.Value == nil) == (b.Value == nil) && string(a.Value) == string(b.Value)
-}
-
-// auditedEdit is an edit in the audit, without the data.
-type auditedEdit struct {
-	Command     string   `json:"command"`
-	CopyID      dlq.ID   `json:"copy_id"`
-	Fields      []string `json:"fields"`
-	TargetTopic string   `json:"target_topic,omitempty"`
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -173,4 +175,54 @@ func protocol(err *fiber.Error) *apiError {
 		r.status, r.message = http.StatusBadRequest, "malformed HTTP request"
 	}
 	return r
+}
+
+// maxFieldErrors limits the size of an answer. The first hundred bad fields are enough
+// for any caller.
+const maxFieldErrors = 100
+
+// fieldErrors collects every invalid field of a request, so that one answer names them
+// all.
+type fieldErrors struct{ details []detail }
+
+func (f *fieldErrors) reject(field, format string, args ...any) {
+	if len(f.details) < maxFieldErrors {
+		f.details = append(f.details, detail{Field: field, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+// toError is nil when no field was invalid.
+func (f *fieldErrors) toError(summary string) error {
+	if len(f.details) == 0 {
+		return nil
+	}
+	names := make([]string, len(f.details))
+	for i, d := range f.details {
+		names[i] = d.Field
+	}
+	return invalid(summary+": "+strings.Join(names, ", "), f.details...)
+}
+
+// needsDatabase refuses a request that messages in memory are not enough for, and names the fields
+// that are the reason, if it is not the route.
+func needsDatabase(fields ...string) *apiError {
+	r := &apiError{status: http.StatusNotImplemented, code: codeNeedsDatabase,
+		message: "this needs a database, and messages are kept in memory; set database.host (DLQ_DATABASE_HOST)"}
+	for _, field := range fields {
+		r.details = append(r.details, detail{Field: field, Message: "needs a database"})
+	}
+	return r
+}
+
+// checkGiven refuses the parameters or fields of a request that need a database, if there is none.
+// works are the others.
+func checkGiven[V any](s *Server, given map[string]V, works ...string) error {
+	if s.guard.hasDatabase() {
+		return nil
+	}
+	fields := slices.DeleteFunc(slices.Sorted(maps.Keys(given)), func(name string) bool { return slices.Contains(works, name) })
+	if len(fields) == 0 {
+		return nil
+	}
+	return needsDatabase(fields...)
 }

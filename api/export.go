@@ -37,30 +37,10 @@ const (
 var exportParameters = slices.Concat([]string{"limit", "cursor"}, filterParameters())
 
 func (q *query) exportedQuery(topic string) (wanted dlq.ListQuery, limit int) {
-	wanted = dlq.ListQuery{Filter: q.filterBody().filter(topic), Page: 1, OldestFirst: true, IsBare: true}
-	limit = q.integer("limit", math.MaxInt, maxExport)
+	wanted = dlq.ListQuery{Filter: q.filter(topic), Page: 1, OldestFirst: true, IsBare: true}
+	limit = q.number("limit", math.MaxInt, maxExport)
 	wanted.After = cursorOf(q, func(cursor string) (dlq.Keyset, error) { return decodeCursor(cursor, true) })
 	return wanted, limit
-}
-
-type auditedExport struct {
-	Filter dlq.Filter `json:"filter"`
-	Limit  int        `json:"limit,omitempty"`
-	Cursor string     `json:"cursor,omitempty"`
-}
-
-type auditedExportEnd struct {
-	Messages int64  `json:"messages"`
-	Code     string `json:"code,omitempty"`
-	Message  string `json:"message,omitempty"`
-}
-
-// exportEndView is the last line of a complete export.
-type exportEndView struct {
-	End struct {
-		Count  int64  `json:"count"`
-		Cursor string `json:"cursor"`
-	} `json:"end"`
 }
 
 // export answers with a stream. Errors before the first line are ordinary answers.
@@ -126,13 +106,13 @@ func (e *export) record(ctx context.Context, wanted dlq.ListQuery, limit int) er
 		e.query.CreatedTo = now
 	}
 	filter := e.server.guard.shownFilter(&wanted.Filter)
-	detail := auditedExport{Filter: filter.Masked()}
+	detail := map[string]any{"filter": filter.Masked()}
 	if limit <= maxExport {
-		detail.Limit = limit
+		detail["limit"] = limit
 	}
 	if wanted.After != nil {
 		e.place = *wanted.After
-		detail.Cursor = encodeCursor(e.place, true)
+		detail["cursor"] = encodeCursor(e.place, true)
 	}
 	accepted := e.asked
 	accepted.Outcome = dlq.OperationAccepted
@@ -262,14 +242,14 @@ func (e *export) part(w *exportWriter, part []dlq.Chosen) error {
 // end records how the export has ended, and writes the last line.
 func (e *export) end(w *exportWriter, err error) {
 	s := e.server
-	asked, detail := e.asked, auditedExportEnd{Messages: e.sent}
+	asked, detail := e.asked, map[string]any{"messages": e.sent}
 	asked.ID, asked.Outcome = dlq.ID{}, dlq.OperationDone
 	switch {
 	case errors.Is(err, errReaderGone):
 		asked.Outcome = dlq.OperationCancelled
 	case err != nil:
 		answer := translate(err)
-		asked.Outcome, detail.Code, detail.Message = dlq.OperationFailed, answer.code, answer.message
+		asked.Outcome, detail["code"], detail["message"] = dlq.OperationFailed, answer.code, answer.message
 	}
 	describe(&asked, detail)
 	ctx, cancel := context.WithTimeout(e.ctx, s.options.RequestTimeout)
@@ -291,9 +271,7 @@ func (e *export) end(w *exportWriter, err error) {
 	case err != nil:
 		_ = w.last(translate(err).view(asked.RequestID)) // the reader may have gone, which needs no answer
 	default:
-		var view exportEndView
-		view.End.Count, view.End.Cursor = e.sent, encodeCursor(e.place, true)
-		_ = w.last(view) // likewise
+		_ = w.last(map[string]any{"end": map[string]any{"count": e.sent, "cursor": encodeCursor(e.place, true)}}) // likewise
 	}
 }
 

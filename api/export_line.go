@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -83,9 +82,7 @@ func (w *exportWriter) last(view any) error {
 
 func (w *exportWriter) encode(view any) error {
 	w.fields.Reset()
-	encoder := json.NewEncoder(&w.fields)
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(view)
+	return encode(&w.fields, view)
 }
 
 // payloadOf is the value itself if the value is JSON, so that no number and no order of fields changes.
@@ -160,36 +157,20 @@ func (w *exportWriter) textOf(b []byte) {
 
 func (w *exportWriter) text(s string) { writeText(w, s) }
 
+// textPiece is how many bytes of a text are encoded at once.
+const textPiece = 4 << 10
+
 // writeText writes UTF-8 as a string of JSON.
 func writeText[T string | []byte](w *exportWriter, text T) {
 	w.raw(`"`)
-	begin := 0
-	for i := range len(text) {
-		c := text[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
+	for len(text) > 0 {
+		end := min(len(text), textPiece)
+		for end < len(text) && !utf8.RuneStart(text[end]) {
+			end--
 		}
-		writePart(w, text[begin:i])
-		begin = i + 1
-		switch c {
-		case '"', '\\':
-			w.raw(`\` + string(rune(c)))
-		case '\n':
-			w.raw(`\n`)
-		case '\t':
-			w.raw(`\t`)
-		default:
-			_, _ = fmt.Fprintf(w.out, `\u%04x`, c)
-		}
+		_ = w.encode(string(text[:end])) // a text always encodes
+		_, _ = w.out.Write(w.fields.Bytes()[1 : w.fields.Len()-len("\"\n")])
+		text = text[end:]
 	}
-	writePart(w, text[begin:])
 	w.raw(`"`)
-}
-
-func writePart[T string | []byte](w *exportWriter, part T) {
-	if b, ok := any(part).([]byte); ok {
-		_, _ = w.out.Write(b)
-		return
-	}
-	_, _ = w.out.WriteString(string(part))
 }

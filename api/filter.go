@@ -70,9 +70,9 @@ func (b *body) filterField(f *dlq.Filter, field dlq.FilterField) {
 			*value = []byte(text)
 		}
 	case *time.Time:
-		*value = instantOf(b, name)
+		*value = b.instant(name)
 	case *dlq.ID:
-		*value = idOf(b, name, "group")
+		*value = b.id(name, "group")
 	case **int32:
 		*value = new(int32(b.integer(name, 0, field.Max)))
 	case **int64:
@@ -164,40 +164,46 @@ func (b *body) negations() (not []dlq.Filter) {
 	return not
 }
 
-// filterBody has the filters of a query as the fields of a body.
-func (q *query) filterBody() *body {
+// readFields makes fields of parameters. Filters are as in a body, and all others are texts.
+func (q *query) readFields() {
 	fields, negated := map[string]any{}, map[string][]any{}
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
+		texts := q.values[name]
 		bare, isNegated := strings.CutPrefix(name, negation+".")
-		use := dlq.InLists
-		if isNegated {
-			use = dlq.Negatable
-		}
-		for _, field := range dlq.FilterFields {
-			part, isPart := strings.CutPrefix(bare, field.Part[:strings.Index(field.Part, ".")+1])
-			switch {
-			case !field.Is(use), field.Part == "" && bare != field.Name, field.Part != "" && (!isPart || part == ""):
-			case isNegated:
-				for _, text := range q.values[name] {
-					negated[field.Name] = append(negated[field.Name], valueOf(field, part, text))
-				}
-			case field.Name == "status" || field.Name == "ids":
-				fields[field.Name] = slices.Compact(slices.Sorted(strings.SplitSeq(strings.Join(q.values[name], ","), ",")))
-			default:
-				if text, given := q.one(name); given {
-					fields[field.Name] = merged(fields[field.Name], valueOf(field, part, text))
-				}
+		field, part := filterOf(bare)
+		switch {
+		case isNegated:
+			for _, text := range texts {
+				negated[field.Name] = append(negated[field.Name], valueOf(field, part, text))
 			}
+		case name == "status" || name == "ids":
+			fields[name] = slices.Compact(slices.Sorted(strings.SplitSeq(strings.Join(texts, ","), ",")))
+		case len(texts) > 1:
+			q.reject(name, "is given %d times; give it once", len(texts))
+		case field.Name == "":
+			fields[name] = texts[0]
+		default:
+			fields[field.Name] = merged(fields[field.Name], valueOf(field, part, texts[0]))
 		}
 	}
 	if len(negated) > 0 {
 		fields[negation] = negated
 	}
-	b := &body{fieldErrors: &q.fieldErrors, isQuery: true, fields: map[string]json.RawMessage{}}
+	q.fields = map[string]json.RawMessage{}
 	for name, value := range fields {
-		b.fields[name], _ = json.Marshal(value) // texts always encode
+		q.fields[name], _ = json.Marshal(value) // texts always encode
 	}
-	return b
+}
+
+// filterOf is the filter of a known parameter, and the header or the path that it names. The field is empty for others.
+func filterOf(parameter string) (field dlq.FilterField, part string) {
+	for _, field := range dlq.FilterFields {
+		prefix := field.Part[:strings.Index(field.Part, ".")+1]
+		if part, isPart := strings.CutPrefix(parameter, prefix); parameter == field.Name || prefix != "" && isPart {
+			return field, part
+		}
+	}
+	return field, ""
 }
 
 // valueOf is the value of a field as JSON writes it.
@@ -205,8 +211,6 @@ func valueOf(field dlq.FilterField, part, text string) any {
 	switch field.At(&dlq.Filter{}).(type) {
 	case *map[string]string:
 		return map[string]string{part: text}
-	case *time.Time: // an unescaped plus sign arrives as a space
-		return strings.Replace(text, " ", "+", 1)
 	case **int32, **int64, **bool:
 		if json.Valid([]byte(text)) {
 			return json.RawMessage(text)

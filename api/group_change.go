@@ -90,7 +90,7 @@ func (b *body) groupState(now time.Time) (state *dlq.GroupState, hold dlq.Hold) 
 }
 
 func (b *body) hold(now time.Time) dlq.Hold {
-	hold := dlq.Hold{Until: instantOf(b, "at"), Count: int64(b.integer("count", 1, maxHoldCount)), Rate: int64(b.integer("rate", 1, maxHoldCount))}
+	hold := dlq.Hold{Until: b.instant("at"), Count: int64(b.integer("count", 1, maxHoldCount)), Rate: int64(b.integer("rate", 1, maxHoldCount))}
 	switch {
 	case b.fields != nil && len(b.fields) == 0:
 		b.reject("at", "is required, unless there is a count or a rate")

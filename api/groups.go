@@ -61,8 +61,8 @@ func (s *Server) explainGroup(ctx context.Context, view *detailView, id dlq.ID) 
 var groupParameters = []string{"topic", "state", "sort", "cursor", "page_size"}
 
 func (q *query) groups() dlq.GroupQuery {
-	wanted := dlq.GroupQuery{Topic: topicOf(q), State: wordOf(q, "state", dlq.GroupStates),
-		Sort: cmp.Or(wordOf(q, "sort", dlq.GroupSorts), dlq.GroupsByFirstSeen), PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
+	wanted := dlq.GroupQuery{Topic: q.topicName(), State: wordOf(q.body, "state", dlq.GroupStates),
+		Sort: cmp.Or(wordOf(q.body, "sort", dlq.GroupSorts), dlq.GroupsByFirstSeen), PageSize: q.number("page_size", defaultPageSize, maxPageSize)}
 	wanted.After = cursorOf(q, func(cursor string) (dlq.GroupCursor, error) { return decodeGroupCursor(cursor, &wanted) })
 	return wanted
 }

@@ -169,7 +169,7 @@ func (b *body) letter() (l dlq.Letter) {
 			f.Origin.Partition = new(int32(*partition))
 		}
 		f.Origin.Offset = o.optionalInteger("offset", 1<<62)
-		f.Origin.Timestamp = instantOf(o, "timestamp")
+		f.Origin.Timestamp = o.instant("timestamp")
 		if f.Origin.Topic == "" && (f.Origin.Partition != nil || f.Origin.Offset != nil || !f.Origin.Timestamp.IsZero()) {
 			o.reject("topic", "is required with partition, offset and timestamp")
 		}

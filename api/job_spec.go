@@ -82,7 +82,7 @@ func (b *body) retry(spec *dlq.JobSpec) {
 
 func (b *body) topic() string {
 	b.require("topic")
-	return topicOf(b)
+	return b.topicName()
 }
 
 // statuses reads one status or a list of them.

@@ -40,14 +40,14 @@ func (s *Server) jobs(ctx context.Context, c *fiber.Ctx, q *query) error {
 }
 
 func (q *query) jobs() dlq.JobQuery {
-	wanted := dlq.JobQuery{PageSize: q.integer("page_size", defaultPageSize, maxPageSize)}
+	wanted := dlq.JobQuery{PageSize: q.number("page_size", defaultPageSize, maxPageSize)}
 	wanted.From, wanted.To = q.between()
 	wanted.Topic, _ = q.one("topic")
 	wanted.Actor, _ = q.one("actor")
-	if kind := wordOf(q, "kind", dlq.JobKinds); kind != "" {
+	if kind := wordOf(q.body, "kind", dlq.JobKinds); kind != "" {
 		wanted.Kinds = []dlq.JobKind{kind}
 	}
-	if state := wordOf(q, "state", dlq.JobStates); state != "" {
+	if state := wordOf(q.body, "state", dlq.JobStates); state != "" {
 		wanted.States = []dlq.JobState{state}
 	}
 	wanted.After = q.operationCursor(jobCursorVersion)
@@ -55,7 +55,7 @@ func (q *query) jobs() dlq.JobQuery {
 }
 
 func (s *Server) job(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error {
-	isVerified := wordOf(q, "verified", []string{"true", "false"}) == "true"
+	isVerified := wordOf(q.body, "verified", []string{"true", "false"}) == "true"
 	if err := q.err(); err != nil {
 		return err
 	}

@@ -154,7 +154,7 @@ func (s *Server) startPlan(ctx context.Context, c *fiber.Ctx, b *body) error {
 			b.reject(name, "is part of the plan")
 		}
 	}
-	id := idOf(b, planField, "plan")
+	id := b.id(planField, "plan")
 	reason := b.reason(c)
 	if err := b.err(); err != nil {
 		return err

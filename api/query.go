@@ -15,8 +15,9 @@ import (
 	"dlqmanager/dlq"
 )
 
+// query has the parameters of a request, as the fields of a body.
 type query struct {
-	fieldErrors
+	*body
 	values url.Values
 }
 
@@ -24,7 +25,7 @@ type query struct {
 // show more than the caller meant.
 func readQuery(raw string, known []string) *query {
 	values, err := url.ParseQuery(raw)
-	q := &query{values: values}
+	q := &query{&body{fieldErrors: &fieldErrors{}, isQuery: true}, values}
 	if err != nil {
 		q.reject("query", "is malformed: check its percent-encoding, and write %%3B for a semicolon")
 	}
@@ -36,9 +37,12 @@ func readQuery(raw string, known []string) *query {
 			q.reject(excerpt(name), "unknown parameter; known are %s", strings.Join(known, ", "))
 		case !isText(name) || slices.ContainsFunc(values[name], func(value string) bool { return !isText(value) }):
 			q.reject(excerpt(name), "must be UTF-8 without NUL")
-			delete(values, name)
+		default:
+			continue
 		}
+		delete(values, name)
 	}
+	q.readFields()
 	return q
 }
 
@@ -54,21 +58,8 @@ func isKnown(name string, known []string) bool {
 
 func (q *query) err() error { return q.toError("invalid query parameters") }
 
-// one returns the value of a parameter that may occur only once.
-func (q *query) one(name string) (value string, given bool) {
-	values := q.values[name]
-	if len(values) > 1 {
-		q.reject(name, "is given %d times; give it once", len(values))
-		return "", false
-	}
-	if len(values) == 0 {
-		return "", false
-	}
-	return values[0], true
-}
-
-// integer reads a number from 1.
-func (q *query) integer(name string, fallback, most int) int {
+// number reads a number from 1.
+func (q *query) number(name string, fallback, most int) int {
 	value, given := q.one(name)
 	if !given {
 		return fallback
@@ -81,49 +72,43 @@ func (q *query) integer(name string, fallback, most int) int {
 	return n
 }
 
-// source has the texts of a request by name: a query or a body.
-type source interface {
-	one(name string) (value string, given bool)
-	reject(name, format string, args ...any)
-}
-
 // wordOf reads one of some words; empty if it is not given.
-func wordOf[W ~string](from source, name string, known []W) W {
-	value, given := from.one(name)
+func wordOf[W ~string](b *body, name string, known []W) W {
+	value, given := b.one(name)
 	if given && !slices.Contains(known, W(value)) {
-		from.reject(name, "must be %s", listed(known))
+		b.reject(name, "must be %s", listed(known))
 	}
 	return W(value)
 }
 
-// topicOf reads the name of a topic; empty if it is not given.
-func topicOf(from source) string {
-	value, given := from.one("topic")
+// topicName reads the name of a topic; empty if it is not given.
+func (b *body) topicName() string {
+	value, given := b.one("topic")
 	if given && !dlq.IsTopicName(value) {
-		from.reject("topic", "%s", badTopic)
+		b.reject("topic", "%s", badTopic)
 	}
 	return value
 }
 
-// idOf reads an id, which what names in an error; zero if it is not given.
-func idOf(from source, name, what string) dlq.ID {
-	value, given := from.one(name)
+// id reads an id, which what names in an error; zero if it is not given.
+func (b *body) id(name, what string) dlq.ID {
+	value, given := b.one(name)
 	id, err := dlq.ParseID(value)
 	if given && (err != nil || id.IsZero()) {
-		from.reject(name, "must be the UUID of a %s", what)
+		b.reject(name, "must be the UUID of a %s", what)
 	}
 	return id
 }
 
-// instantOf reads an RFC 3339 time; zero if it is not given.
-func instantOf(from source, name string) time.Time {
-	value, given := from.one(name)
-	if _, isQuery := from.(*query); isQuery { // an unescaped plus sign arrives as a space, and the times of our answers have one
+// instant reads an RFC 3339 time; zero if it is not given.
+func (b *body) instant(name string) time.Time {
+	value, given := b.one(name)
+	if b.isQuery { // an unescaped plus sign arrives as a space, and the times of our answers have one
 		value = strings.Replace(value, " ", "+", 1)
 	}
 	t, ok := parseInstant(value)
 	if given && !ok {
-		from.reject(name, "must be a time such as 2026-02-20T10:30:00Z (RFC 3339), not before the year 2")
+		b.reject(name, "must be a time such as 2026-02-20T10:30:00Z (RFC 3339), not before the year 2")
 	}
 	if !ok {
 		return time.Time{}
@@ -133,7 +118,7 @@ func instantOf(from source, name string) time.Time {
 
 // between reads the limits of a range of time; zero for none.
 func (q *query) between() (from, to time.Time) {
-	from, to = instantOf(q, "from"), instantOf(q, "to")
+	from, to = q.instant("from"), q.instant("to")
 	if !from.IsZero() && !to.IsZero() && !from.Before(to) {
 		q.reject("to", "must be later than from")
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/url"
 	"strings"
 	"time"
@@ -13,13 +14,18 @@ import (
 	"dlqmanager/workflows"
 )
 
-// reply writes v as JSON. It does not escape HTML characters: answers are not embedded
+// encode writes v as a line of JSON. It does not escape HTML characters: answers are not embedded
 // in pages, and operators read error messages.
+func encode(out io.Writer, v any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}
+
+// reply writes v as JSON.
 func reply(c *fiber.Ctx, status int, v any) error {
 	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
+	if err := encode(&body, v); err != nil {
 		return err
 	}
 	c.Status(status).Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)

@@ -28,7 +28,7 @@ func (s *Server) series(ctx context.Context, c *fiber.Ctx, q *query) error {
 	}
 	if wanted.Fit(now); wanted.Buckets() == 0 {
 		name := "from"
-		if wanted := instantOf(q, name); wanted.IsZero() {
+		if wanted := q.instant(name); wanted.IsZero() {
 			name = "to"
 		}
 		q.reject(name, "leaves no bucket that is kept: use a time of the last day for minutes, or of the last 31 days for hours, with from before to")
@@ -43,6 +43,6 @@ func (s *Server) series(ctx context.Context, c *fiber.Ctx, q *query) error {
 }
 
 func (q *query) series() dlq.SeriesQuery {
-	return dlq.SeriesQuery{Topic: topicOf(q), Group: idOf(q, "group", "group"),
-		Step: cmp.Or(wordOf(q, "step", dlq.Steps), dlq.StepHour), From: instantOf(q, "from"), To: instantOf(q, "to")}
+	return dlq.SeriesQuery{Topic: q.topicName(), Group: q.id("group", "group"),
+		Step: cmp.Or(wordOf(q.body, "step", dlq.Steps), dlq.StepHour), From: q.instant("from"), To: q.instant("to")}
 }

@@ -150,9 +150,9 @@ var listParameters = slices.Concat([]string{"page", "page_size", "cursor", "sort
 
 func (q *query) list(scope dlq.Filter) dlq.ListQuery {
 	wanted := dlq.ListQuery{
-		Filter:   q.filterBody().filter(scope.Topic),
-		Page:     q.integer("page", 1, maxPage),
-		PageSize: q.integer("page_size", defaultPageSize, maxPageSize),
+		Filter:   q.filter(scope.Topic),
+		Page:     q.number("page", 1, maxPage),
+		PageSize: q.number("page_size", defaultPageSize, maxPageSize),
 	}
 	wanted.Archived = scope.Archived
 	switch {
@@ -162,7 +162,7 @@ func (q *query) list(scope dlq.Filter) dlq.ListQuery {
 	default:
 		q.reject("page", "must be 1 with a header, a payload, verified or not; use the cursor")
 	}
-	wanted.OldestFirst = wordOf(q, "sort", []string{"created_at", "-created_at"}) == "created_at"
+	wanted.OldestFirst = wordOf(q.body, "sort", []string{"created_at", "-created_at"}) == "created_at"
 	wanted.After = cursorOf(q, func(cursor string) (dlq.Keyset, error) { return decodeCursor(cursor, wanted.OldestFirst) })
 	return wanted
 }
