@@ -109,6 +109,11 @@ func (b *body) nested(name string, known ...string) *body {
 	if !given {
 		return nil
 	}
+	return b.inner(name, raw, known)
+}
+
+// inner reads an object within this one.
+func (b *body) inner(name string, raw []byte, known []string) *body {
 	inner := &body{fieldErrors: b.fieldErrors, prefix: b.prefix + name + "."}
 	inner.object(b.prefix+name, raw, known)
 	return inner

@@ -70,8 +70,7 @@ func (b *body) bytes(name string) *[]byte {
 // recordHeaders reads a list of headers, or an object of names and texts.
 func (b *body) recordHeaders(raw json.RawMessage) []dlq.Header {
 	if raw[0] == '{' {
-		named := &body{fieldErrors: b.fieldErrors, prefix: "headers."}
-		named.object("headers", raw, nil)
+		named := b.inner("headers", raw, nil)
 		headers := make([]dlq.Header, 0, len(named.fields))
 		for name := range named.fields {
 			headers = append(headers, dlq.Header{Key: name, Value: named.headerValue(name)})
@@ -89,8 +88,7 @@ func (b *body) recordHeaders(raw json.RawMessage) []dlq.Header {
 	}
 	headers := make([]dlq.Header, 0, len(items))
 	for i, one := range items {
-		header := &body{fieldErrors: b.fieldErrors, prefix: item("headers", i) + "."}
-		header.object(item("headers", i), one, []string{"key", "value", "value_base64"})
+		header := b.inner(item("headers", i), one, []string{"key", "value", "value_base64"})
 		header.require("key")
 		key, _ := header.text("key", maxBulkKey)
 		if _, isEncoded := header.fields["value_base64"]; isEncoded {

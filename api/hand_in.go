@@ -131,9 +131,7 @@ func readLetters(c *fiber.Ctx) ([]dlq.Letter, error) {
 			}
 		}
 		for i, raw := range b.list("messages", dlq.MaxLetters) {
-			one := &body{fieldErrors: b.fieldErrors, prefix: item("messages", i) + "."}
-			one.object(item("messages", i), raw, letterFields)
-			letters = append(letters, one.letter())
+			letters = append(letters, b.inner(item("messages", i), raw, letterFields).letter())
 		}
 	} else {
 		if len(b.fields) == 0 && len(b.details) == 0 {
