@@ -77,7 +77,8 @@ func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
 		return
 	}
 	if r.WorkflowID == "" {
-		isFirst, isCounted := s.refusals.add(refusalOf(c, r, answer.code), r.Operation)
+		client := clientName(c, accessOf(c.UserContext()).Principal)
+		isFirst, isCounted := s.refusals.add(refusal{client, c.Method() + " " + c.Route().Path, answer.code, r.Outcome}, r.Operation)
 		if !isCounted {
 			s.metrics.unrecorded.Inc()
 		}
@@ -86,14 +87,6 @@ func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
 		}
 	}
 	s.recordOutcome(c, r, map[string]any{"status": answer.status, "code": answer.code, "message": answer.message})
-}
-
-func refusalOf(c *fiber.Ctx, r *requested, code string) refusal {
-	client := r.Method + " " + r.Subject
-	if r.Method == dlq.Anonymous.Method {
-		client = "address " + addressBucket(r.Address)
-	}
-	return refusal{client: client, route: c.Method() + " " + c.Route().Path, code: code, outcome: r.Outcome}
 }
 
 // recordRepeated records the refused requests that were counted after the first one.

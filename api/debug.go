@@ -45,9 +45,8 @@ type logLevelView struct {
 func (s *Server) logLevel(_ context.Context, c *fiber.Ctx, _ *query) error {
 	var view logLevelView
 	var until time.Time
-	if view.Level, view.Configured, until = s.options.LogLevel.Level(); !until.IsZero() {
-		view.Until = (*timestamp)(&until)
-	}
+	view.Level, view.Configured, until = s.options.LogLevel.Level()
+	view.Until = optionalTime(&until)
 	return reply(c, http.StatusOK, view)
 }
 

@@ -294,6 +294,9 @@ func (g guard) CreatePlan(ctx context.Context, plan dlq.JobPlan, ttl time.Durati
 // a reader with some topics only, unless it has the same limits.
 func (g guard) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
 	plan, err := g.database.Plan(ctx, id)
+	if errors.Is(err, dlq.ErrSpecUnreadable) {
+		err = conflict("the plan cannot be read; make a new one", err)
+	}
 	if err != nil {
 		return dlq.JobPlan{}, err
 	}

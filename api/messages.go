@@ -18,30 +18,27 @@ import (
 
 type detailView struct {
 	messageFields
-	DLQTopic        string        `json:"dlq_topic"`
-	Origin          originView    `json:"origin"`
-	Source          *sourceView   `json:"source"`
-	Key             *bytesView    `json:"key"`
-	Value           *bytesView    `json:"value"`
-	Headers         []headerView  `json:"headers"`
-	RecordTimestamp *timestamp    `json:"record_timestamp"`
-	ErrorClass      *string       `json:"error_class"`
-	StackTrace      *string       `json:"stack_trace"`
-	Attempts        []attemptView `json:"attempts"`
-	Workflow        *workflowView `json:"workflow"`
-	Operation       *dlq.ID       `json:"operation_id"`
-	PreviousID      *dlq.ID       `json:"previous_id"`
-	Resolution      *string       `json:"resolution"`
-	Target          *targetView   `json:"target"`
-	CauseClass      *string       `json:"cause_class"`
-	TraceID         *string       `json:"trace_id"`
-	TraceURL        string        `json:"trace_url,omitempty"`
-	CorrelationID   *string       `json:"correlation_id"`
-	Suspicion       *string       `json:"suspicion"`
-	Pointed         *pointedView  `json:"pointed"`
-	GroupID         *dlq.ID       `json:"group_id"`
-	EditedFrom      *dlq.ID       `json:"edited_from"`
-	ReplacedBy      *dlq.ID       `json:"replaced_by"`
+	DLQTopic string      `json:"dlq_topic"`
+	Origin   originView  `json:"origin"`
+	Source   *sourceView `json:"source"`
+	recordView
+	ErrorClass    *string       `json:"error_class"`
+	StackTrace    *string       `json:"stack_trace"`
+	Attempts      []attemptView `json:"attempts"`
+	Workflow      *workflowView `json:"workflow"`
+	Operation     *dlq.ID       `json:"operation_id"`
+	PreviousID    *dlq.ID       `json:"previous_id"`
+	Resolution    *string       `json:"resolution"`
+	Target        *targetView   `json:"target"`
+	CauseClass    *string       `json:"cause_class"`
+	TraceID       *string       `json:"trace_id"`
+	TraceURL      string        `json:"trace_url,omitempty"`
+	CorrelationID *string       `json:"correlation_id"`
+	Suspicion     *string       `json:"suspicion"`
+	Pointed       *pointedView  `json:"pointed"`
+	GroupID       *dlq.ID       `json:"group_id"`
+	EditedFrom    *dlq.ID       `json:"edited_from"`
+	ReplacedBy    *dlq.ID       `json:"replaced_by"`
 	// OwnLines is absent if no frame has a known form, and in an export.
 	OwnLines []int `json:"own_lines,omitzero"`
 	// GroupedBy is absent for a message without a group.
@@ -56,11 +53,19 @@ type detailView struct {
 // pointedView is the record of a message that only points to it, or the reason why it
 // could not be read.
 type pointedView struct {
+	recordView
+	Error *string `json:"error"`
+}
+
+type recordView struct {
 	Key             *bytesView   `json:"key"`
 	Value           *bytesView   `json:"value"`
 	Headers         []headerView `json:"headers"`
 	RecordTimestamp *timestamp   `json:"record_timestamp"`
-	Error           *string      `json:"error"`
+}
+
+func viewRecord(r *dlq.Record) recordView {
+	return recordView{viewBytes(r.Key), viewBytes(r.Value), views(r.Headers, viewHeader), optionalTime(&r.Timestamp)}
 }
 
 type originView struct {
@@ -222,8 +227,7 @@ func (s *Server) viewDetail(d *dlq.Detail, known facts, isArchived bool) detailV
 	view := detailView{
 		messageFields: fieldsOf(&d.Message), DLQTopic: d.DLQTopic,
 		Origin: viewOrigin(&d.Failure), Source: viewSource(d.Source),
-		Key: viewBytes(d.Record.Key), Value: viewBytes(d.Record.Value),
-		Headers: views(d.Record.Headers, viewHeader), RecordTimestamp: optionalTime(&d.Record.Timestamp),
+		recordView: viewRecord(&d.Record),
 		ErrorClass: optional(d.ErrorClass), StackTrace: optional(d.Failure.StackTrace),
 		Workflow: s.viewWorkflow(d.Owner), Operation: optional(known.operations[d.Owner.Token]),
 		PreviousID: optional(d.PreviousID),
@@ -283,7 +287,7 @@ type Pointers interface {
 }
 
 func (s *Server) viewPointed(ctx context.Context, d *shownMessage) *pointedView {
-	failed := func(reason string) *pointedView { return &pointedView{Headers: []headerView{}, Error: &reason} }
+	failed := func(reason string) *pointedView { return &pointedView{viewRecord(&dlq.Record{}), &reason} }
 	if s.options.Pointers == nil {
 		return failed("Kafka is not configured")
 	}
@@ -300,8 +304,7 @@ func (s *Server) viewPointed(ctx context.Context, d *shownMessage) *pointedView 
 		return failed("the record cannot be read now; try again later")
 	}
 	record = s.guard.hideRecord(ctx, d, record)
-	return &pointedView{Key: viewBytes(record.Key), Value: viewBytes(record.Value), Headers: views(record.Headers, viewHeader),
-		RecordTimestamp: optionalTime(&record.Timestamp)}
+	return &pointedView{viewRecord(&record), nil}
 }
 
 func viewHeader(header *dlq.Header) headerView {

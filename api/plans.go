@@ -75,7 +75,7 @@ func (s *Server) createPlan(ctx context.Context, c *fiber.Ctx, _ *query) error {
 func (s *Server) plan(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	plan, err := s.guard.Plan(ctx, id)
 	if err != nil {
-		return describePlanError(err, id)
+		return err
 	}
 	if !plan.IsStarted {
 		if err := s.checkExpiry(ctx, &plan); err != nil {
@@ -129,14 +129,6 @@ func (s *Server) replyPlan(c *fiber.Ctx, plan *dlq.JobPlan, messages []dlq.Messa
 	return reply(c, http.StatusOK, view)
 }
 
-// describePlanError explains why a plan cannot be returned.
-func describePlanError(err error, id dlq.ID) error {
-	if errors.Is(err, dlq.ErrSpecUnreadable) {
-		return conflict("the plan cannot be read; make a new one", err)
-	}
-	return describeNotFound(err, "plan", id)
-}
-
 // effectOf returns the effect of a job. Its targets follow from the routes as they are now.
 func (s *Server) effectOf(spec *dlq.JobSpec, preview *dlq.JobPreview) dlq.Effect {
 	effect := dlq.Effect{Matched: preview.Matched, Digest: preview.Digest}
@@ -161,7 +153,7 @@ func (s *Server) startPlan(ctx context.Context, c *fiber.Ctx, b *body) error {
 	}
 	plan, err := s.guard.Plan(ctx, id)
 	if err != nil {
-		return describePlanError(err, id)
+		return describeNotFound(err, "plan", id)
 	}
 	logSpec(c, &plan.Spec)
 	if reason != "" {
