@@ -61,32 +61,28 @@ func (s *Server) chain(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) e
 
 func (s *Server) viewHop(h *dlq.Hop, known facts) hopView {
 	verdict := known.verdicts[h.ID]
-	retries := h.Retries()
 	view := hopView{
 		ID: h.ID, PreviousID: optional(h.PreviousID), Status: h.Status, Resolution: optional(string(h.Ended())),
 		OriginalTopic: h.OriginalTopic, DLQTopic: h.DLQTopic, Source: viewSource(h.Source),
 		CreatedAt: timestamp(h.CreatedAt), RetryCount: h.RetryCount, MaxRetries: h.MaxRetries, Archived: h.Archived,
 		EditedFrom: optional(h.Edits.From), ReplacedBy: optional(h.Edits.By),
-		Attempts: make([]hopAttemptView, 0, len(retries)), stateFields: s.viewState(&h.Message, verdict, h.Archived),
+		Attempts: []hopAttemptView{}, stateFields: s.viewState(&h.Message, verdict, h.Archived),
 	}
 	s.linkSource(view.Source, h.DLQTopic)
-	for i, a := range retries {
-		retry := hopAttemptView{
-			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Workflow: s.viewWorkflow(a.Owner),
-			Operation: optional(known.operations[a.Owner.Token]),
-			Target:    targetView{Topic: h.OriginalTopic}, Outcome: a.Result,
-			Category: optional(string(a.Category)), Error: optional(a.Error),
-		}
-		if a.Result == dlq.ResultDelivered {
-			retry.Target = targetView{Topic: cmp.Or(verdict.Target, h.OriginalTopic), Partition: a.TargetPartition, Offset: a.TargetOffset}
-		}
+	for i, a := range h.Retries() {
 		if i >= len(h.Attempts) { // its target is the message's
-			retry.Target.Partition, retry.Target.Offset = h.TargetPartition, h.TargetOffset
+			a.TargetPartition, a.TargetOffset = h.TargetPartition, h.TargetOffset
 		}
+		target := targetView{Topic: h.OriginalTopic, Partition: a.TargetPartition, Offset: a.TargetOffset}
 		if a.Result == dlq.ResultDelivered {
-			retry.Target.URL = s.options.RecordLink.URL(retry.Target.Topic, retry.Target.Partition, retry.Target.Offset)
+			target.Topic = cmp.Or(verdict.Target, h.OriginalTopic)
+			target.URL = s.options.RecordLink.URL(target.Topic, target.Partition, target.Offset)
 		}
-		view.Attempts = append(view.Attempts, retry)
+		view.Attempts = append(view.Attempts, hopAttemptView{
+			Number: a.Number, StartedAt: timestamp(a.StartedAt), EndedAt: timestamp(a.EndedAt), Workflow: s.viewWorkflow(a.Owner),
+			Operation: optional(known.operations[a.Owner.Token]), Target: target, Outcome: a.Result,
+			Category: optional(string(a.Category)), Error: optional(a.Error),
+		})
 	}
 	return view
 }

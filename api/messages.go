@@ -138,23 +138,18 @@ type attemptView struct {
 	Operation *dlq.ID       `json:"operation_id"`
 }
 
-func (s *Server) message(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
-	return s.showMessage(ctx, c, id, false)
-}
-
-func (s *Server) archivedMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
-	return s.showMessage(ctx, c, id, true)
-}
-
-func (s *Server) showMessage(ctx context.Context, c *fiber.Ctx, id dlq.ID, isArchived bool) error {
-	if err := s.reserveDetail(ctx, c, id, isArchived); err != nil {
-		return err
+// message shows messages of one table.
+func (s *Server) message(isArchived bool) idHandler {
+	return func(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+		if err := s.reserveDetail(ctx, c, id, isArchived); err != nil {
+			return err
+		}
+		d, err := s.guard.show(ctx, id, isArchived)
+		if err != nil {
+			return err
+		}
+		return s.replyMessage(ctx, c, &d, isArchived)
 	}
-	d, err := s.guard.show(ctx, id, isArchived)
-	if err != nil {
-		return err
-	}
-	return s.replyMessage(ctx, c, &d, isArchived)
 }
 
 // unmaskMessage reveals a message, also an archived one, and answers with it.
