@@ -196,22 +196,16 @@ func (f *fieldErrors) toError(summary string) error {
 	if len(f.details) == 0 {
 		return nil
 	}
-	names := make([]string, len(f.details))
-	for i, d := range f.details {
-		names[i] = d.Field
-	}
+	names := views(f.details, func(d *detail) string { return d.Field })
 	return invalid(summary+": "+strings.Join(names, ", "), f.details...)
 }
 
 // needsDatabase refuses a request that messages in memory are not enough for, and names the fields
 // that are the reason, if it is not the route.
 func needsDatabase(fields ...string) *apiError {
-	r := &apiError{status: http.StatusNotImplemented, code: codeNeedsDatabase,
-		message: "this needs a database, and messages are kept in memory; set database.host (DLQ_DATABASE_HOST)"}
-	for _, field := range fields {
-		r.details = append(r.details, detail{Field: field, Message: "needs a database"})
-	}
-	return r
+	return &apiError{status: http.StatusNotImplemented, code: codeNeedsDatabase,
+		message: "this needs a database, and messages are kept in memory; set database.host (DLQ_DATABASE_HOST)",
+		details: views(fields, func(field *string) detail { return detail{*field, "needs a database"} })}
 }
 
 // checkGiven refuses the parameters or fields of a request that need a database, if there is none.

@@ -15,11 +15,7 @@ func (g guard) Groups(ctx context.Context, query dlq.GroupQuery) (dlq.GroupPage,
 	query.Within = accessOf(ctx).Within(dlq.PermGroupRead)
 	page, err := g.database.Groups(ctx, query)
 	if err == nil {
-		groups := make([]*dlq.Group, len(page.Groups))
-		for i := range page.Groups {
-			groups[i] = &page.Groups[i]
-		}
-		err = g.hideGroups(ctx, groups...)
+		err = g.hideGroups(ctx, views(page.Groups, func(group *dlq.Group) *dlq.Group { return group })...)
 	}
 	return page, err
 }

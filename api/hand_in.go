@@ -46,12 +46,8 @@ const (
 // others describe the request.
 var keptHeaders = []string{"content-type", "traceparent", "tracestate", "dlq-message-id", "dlq-retry-count"}
 
-// handedInView has the ids of the stored messages, in the order of the request.
+// handedInView names a stored message.
 type handedInView struct {
-	Messages []handedInMessage `json:"messages"`
-}
-
-type handedInMessage struct {
 	ID dlq.ID `json:"id"`
 }
 
@@ -80,7 +76,7 @@ func (s *Server) handIn(ctx context.Context, c *fiber.Ctx, _ *query, topic strin
 	if err != nil {
 		return err
 	}
-	view := handedInView{views(ids, func(id *dlq.ID) handedInMessage { return handedInMessage{*id} })}
+	view := map[string][]handedInView{"messages": views(ids, func(id *dlq.ID) handedInView { return handedInView{*id} })} // in their order
 	if len(ids) == 1 {
 		c.Location("/api/v1/dlq/messages/" + ids[0].String())
 	}

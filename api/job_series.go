@@ -9,10 +9,6 @@ import (
 	"dlqmanager/dlq"
 )
 
-type jobSeriesView struct {
-	Points []jobPointView `json:"points"`
-}
-
 type jobPointView struct {
 	At        timestamp `json:"at"`
 	PerSecond float64   `json:"per_second"`
@@ -23,10 +19,7 @@ type jobPointView struct {
 	Skipped   int64     `json:"skipped"`
 }
 
-func (s *Server) jobSeries(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error {
-	if err := q.err(); err != nil {
-		return err
-	}
+func (s *Server) jobSeries(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	j, err := s.guard.Job(ctx, id)
 	if err != nil {
 		return err
@@ -35,15 +28,12 @@ func (s *Server) jobSeries(ctx context.Context, c *fiber.Ctx, q *query, id dlq.I
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusOK, viewJobSeries(j.Series(samples)))
-}
-
-func viewJobSeries(points []dlq.JobSample) jobSeriesView {
-	view := jobSeriesView{make([]jobPointView, 0, len(points))}
+	points := j.Series(samples)
+	shown := make([]jobPointView, len(points))
 	for i := range points {
 		p, counts := &points[i], &points[i].Counts
-		view.Points = append(view.Points, jobPointView{At: timestamp(p.At), PerSecond: rounded(p.PerSecond(&points[max(i-1, 0)])),
-			Retried: counts.Retried, Failed: counts.Failed, Dead: counts.Dead, Changed: counts.Changed, Skipped: counts.Skipped})
+		shown[i] = jobPointView{At: timestamp(p.At), PerSecond: rounded(p.PerSecond(&points[max(i-1, 0)])),
+			Retried: counts.Retried, Failed: counts.Failed, Dead: counts.Dead, Changed: counts.Changed, Skipped: counts.Skipped}
 	}
-	return view
+	return reply(c, http.StatusOK, map[string][]jobPointView{"points": shown})
 }

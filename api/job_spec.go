@@ -62,10 +62,7 @@ func (b *body) change(spec *dlq.JobSpec) {
 
 // listed writes "PENDING, RESOLVED or DEAD".
 func listed[T ~string](values []T) string {
-	names := make([]string, len(values))
-	for i, value := range values {
-		names[i] = string(value)
-	}
+	names := views(values, func(value *T) string { return string(*value) })
 	last := len(names) - 1
 	if last == 0 {
 		return names[0]

@@ -215,10 +215,9 @@ func (g guard) checkFilter(ctx context.Context, f *dlq.Filter, isArchived bool) 
 	if len(fields) == 0 {
 		return nil
 	}
-	details := make([]detail, len(fields))
-	for i, name := range fields {
-		details[i] = detail{Field: name, Message: "compares what is hidden of messages of this topic, or errors that quote it"}
-	}
+	details := views(fields, func(name *string) detail {
+		return detail{*name, "compares what is hidden of messages of this topic, or errors that quote it"}
+	})
 	return &apiError{status: http.StatusForbidden, code: codeForbidden, details: details, message: "a filter by " + strings.Join(fields, ", ") +
 		" needs the permission " + string(dlq.PermMessageUnmask) + " on the topics of its messages, since parts of them are hidden; GET /api/v1/me lists yours"}
 }

@@ -97,11 +97,7 @@ func (g guard) readLive(ctx context.Context, ids []dlq.ID, take func(*dlq.Detail
 	taken = make(map[dlq.ID]bool, len(ids))
 	page := dlq.ExportPage{Messages: slices.DeleteFunc(sizes, func(c dlq.Chosen) bool { return c.Size() > maxRead })}
 	for part := range page.Parts(exportPart) {
-		chosen := make([]dlq.ID, len(part))
-		for i := range part {
-			chosen[i] = part[i].ID
-		}
-		details, err := g.database.Export(ctx, chosen)
+		details, err := g.database.Export(ctx, views(part, func(c *dlq.Chosen) dlq.ID { return c.ID }))
 		if err != nil {
 			return nil, err
 		}

@@ -197,10 +197,7 @@ func (s *Server) checkPlan(ctx context.Context, c *fiber.Ctx, plan *dlq.JobPlan)
 	if len(differences) == 0 {
 		return nil
 	}
-	details := make([]detail, 0, len(differences))
-	for _, d := range differences {
-		details = append(details, detail{Field: d.Name, Message: d.String()})
-	}
+	details := views(differences, func(d *dlq.PlanDifference) detail { return detail{d.Name, d.String()} })
 	return &apiError{status: http.StatusConflict, code: codePlanChanged, details: details,
 		message: "the plan no longer holds: messages were sent, changed or deleted since, perhaps by a job that is running, " +
 			"or routes were changed; make a new one"}

@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"dlqmanager/dlq"
 	"dlqmanager/store/memory"
@@ -17,7 +19,7 @@ func TestEveryRouteIsInTheTableAndAlmostAllNeedAPermission(t *testing.T) {
 	topics, err := dlq.NewTopics(dlq.DefaultTopicPatterns, nil)
 	require.NoError(t, err)
 	s, err := New(Options{Store: memory.New(topics), Retries: struct{ Retries }{}, Topics: topics,
-		LogLevel: &telemetry.LogLevel{}, Profiles: telemetry.Profiles()})
+		LogLevel: &telemetry.LogLevel{}, Profiles: telemetry.Profiles(), Logger: zap.NewNop(), Registerer: prometheus.NewRegistry()})
 	require.NoError(t, err)
 	table, free := map[string]bool{}, []string{}
 	for _, r := range s.table() {

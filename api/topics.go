@@ -17,10 +17,6 @@ const (
 	maxPage         = 1_000_000
 )
 
-type topicsView struct {
-	Topics []topicView `json:"topics"`
-}
-
 type topicView struct {
 	DLQTopic      string               `json:"dlq_topic"`
 	OriginalTopic string               `json:"original_topic"`
@@ -42,7 +38,7 @@ func (s *Server) topics(ctx context.Context, c *fiber.Ctx, _ *query) error {
 		pending += summary.Counts[dlq.StatusPending]
 	}
 	reached := func(n, limit int64) bool { return limit > 0 && n >= limit }
-	return reply(c, http.StatusOK, topicsView{views(summaries, func(t *dlq.TopicSummary) topicView {
+	return reply(c, http.StatusOK, map[string][]topicView{"topics": views(summaries, func(t *dlq.TopicSummary) topicView {
 		return topicView{
 			DLQTopic: t.DLQTopic, OriginalTopic: t.OriginalTopic, Counts: countsOf(t.Counts),
 			OldestPending: optionalTime(t.OldestPending), NewestArrival: optionalTime(&t.NewestArrival), Lost: t.Lost, LostAt: optionalTime(t.LostAt),
