@@ -172,15 +172,16 @@ type Server struct {
 
 	draining    context.Context
 	drain       context.CancelFunc
-	planLimit   concurrencyLimit // for plans
-	scanLimit   concurrencyLimit // for lists that read many messages
-	exportLimit concurrencyLimit
+	planLimit   *shares // of the slots for plans
+	scanLimit   *shares // of the slots for lists that read many messages
+	exportLimit *shares // of the slots for exports
 	answers     *shares // of the memory for all answers in flight
 	connections *connections
 	// The limits of requests, and of refused tokens.
 	rates, refusedTokens *rateLimiter
 	refusals             *refusals
-	topicRetry           topicRetrySlot
+	topicRetryMu         sync.Mutex
+	topicRetry           *topicRetry // the last one, without a database
 	memory               *memoryServer
 
 	mu       sync.Mutex
@@ -199,10 +200,9 @@ func New(options Options) (*Server, error) {
 	options.Store, options.Database, options.Retries = nil, nil, nil // handlers have no other store, and no other client of Temporal
 	s := &Server{
 		options: options, guard: g, retries: retries,
-		planLimit: newConcurrencyLimit(options.MaxPlans), scanLimit: newConcurrencyLimit(options.MaxScans),
-		exportLimit: newConcurrencyLimit(options.MaxExports),
-		answers:     newShares(options.AnswerMemory),
-		rates:       newRequestLimiter(options.RateLimit), refusedTokens: newRateLimiter(rate.Every(refusedTokenEvery), refusedTokenBurst),
+		planLimit: newShares(int64(options.MaxPlans)), scanLimit: newShares(int64(options.MaxScans)),
+		exportLimit: newShares(int64(options.MaxExports)), answers: newShares(options.AnswerMemory),
+		rates: newRequestLimiter(options.RateLimit), refusedTokens: newRateLimiter(rate.Every(refusedTokenEvery), refusedTokenBurst),
 	}
 	s.refusals = newRefusals(refusalWindow, s.recordRepeated)
 	s.connections = &connections{

@@ -11,14 +11,9 @@ import (
 // maxWaiting is how many requests of one principal wait for a slot at once.
 const maxWaiting = 8
 
-// concurrencyLimit limits how many expensive requests run at once.
-type concurrencyLimit struct{ *shares }
-
-func newConcurrencyLimit(n int) concurrencyLimit { return concurrencyLimit{newShares(int64(n))} }
-
-// take waits for a slot until ctx ends. If it gets none, others tells whose requests have
-// them, such as "4 other".
-func (l concurrencyLimit) take(ctx context.Context, p *dlq.Principal) (release func(), others string) {
+// takeSlot waits for a slot, which an expensive request needs, until ctx ends. If it gets none, others tells whose
+// requests have them, such as "4 other".
+func (l *shares) takeSlot(ctx context.Context, p *dlq.Principal) (release func(), others string) {
 	others, ofOwn := fmt.Sprintf("%d other", l.size), fmt.Sprintf("%d of your other", l.half())
 	if p.Method == dlq.Anonymous.Method { // everybody, while authentication is off
 		if l.all.Acquire(ctx, 1) != nil {
@@ -70,10 +65,10 @@ func scan[P any](ctx context.Context, s *Server, readsMany bool, list func() (P,
 }
 
 // slot waits a short time until one more request may run.
-func (s *Server) slot(ctx context.Context, limit concurrencyLimit, busy string) (release func(), err error) {
+func (s *Server) slot(ctx context.Context, limit *shares, busy string) (release func(), err error) {
 	wait, cancel := context.WithTimeout(ctx, s.options.ScanWait)
 	defer cancel()
-	release, others := limit.take(wait, accessOf(ctx).Principal)
+	release, others := limit.takeSlot(wait, accessOf(ctx).Principal)
 	switch {
 	case release != nil:
 		return release, nil

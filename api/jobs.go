@@ -75,3 +75,32 @@ func (s *Server) job(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) err
 func jobEnded(j *dlq.Job, cause error) error {
 	return conflict(fmt.Sprintf("job has already ended: state=%s", j.State), cause)
 }
+
+type jobPointView struct {
+	At        timestamp `json:"at"`
+	PerSecond float64   `json:"per_second"`
+	Retried   int64     `json:"retried"`
+	Failed    int64     `json:"failed"`
+	Dead      int64     `json:"dead"`
+	Changed   int64     `json:"changed"`
+	Skipped   int64     `json:"skipped"`
+}
+
+func (s *Server) jobSeries(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	j, err := s.guard.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	samples, err := s.guard.JobSamples(ctx, id)
+	if err != nil {
+		return err
+	}
+	points := j.Series(samples)
+	shown := make([]jobPointView, len(points))
+	for i := range points {
+		p, counts := &points[i], &points[i].Counts
+		shown[i] = jobPointView{At: timestamp(p.At), PerSecond: rounded(p.PerSecond(&points[max(i-1, 0)])),
+			Retried: counts.Retried, Failed: counts.Failed, Dead: counts.Dead, Changed: counts.Changed, Skipped: counts.Skipped}
+	}
+	return reply(c, http.StatusOK, map[string][]jobPointView{"points": shown})
+}

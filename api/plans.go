@@ -217,7 +217,7 @@ func (s *Server) checkExpiry(ctx context.Context, plan *dlq.JobPlan) error {
 func (s *Server) preview(c *fiber.Ctx, read func(context.Context) (dlq.JobPreview, error)) (result dlq.JobPreview, err error) {
 	ctx, cancel := s.waitContext(c.UserContext(), s.options.PlanTimeout) // the server's stop does not wait for a plan
 	defer cancel()
-	release, others := s.planLimit.take(ctx, accessOf(ctx).Principal)
+	release, others := s.planLimit.takeSlot(ctx, accessOf(ctx).Principal)
 	switch {
 	case release != nil:
 		defer release()

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -64,14 +65,11 @@ func parsePrefer(lines []string) (wait int, async bool) {
 // seconds reads delay-seconds, digits only; -1 for anything else. It returns at most
 // 999,999,999, which exceeds any maximum and cannot overflow.
 func seconds(value string) int {
-	if value == "" || strings.Trim(value, "0123456789") != "" {
+	n, err := strconv.ParseUint(value, 10, 64) // the largest number if it is too large
+	if errors.Is(err, strconv.ErrSyntax) {
 		return -1
 	}
-	n, err := strconv.Atoi(value)
-	if err != nil || n > 999_999_999 {
-		return 999_999_999
-	}
-	return n
+	return int(min(n, 999_999_999))
 }
 
 // splitQuoted splits at separators outside double quotes.

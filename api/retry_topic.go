@@ -29,12 +29,6 @@ type topicRetry struct {
 	isUnsent bool    // a message was resolved without being published
 }
 
-// topicRetrySlot has the retry of a topic that runs. One runs at a time.
-type topicRetrySlot struct {
-	mu      sync.Mutex
-	running *topicRetry
-}
-
 // retryTopic is retryAll without a database.
 func (s *Server) retryTopic(ctx context.Context, c *fiber.Ctx, topic string) error {
 	run, err := s.startTopicRetry(ctx, topic)
@@ -51,17 +45,16 @@ func (s *Server) retryTopic(ctx context.Context, c *fiber.Ctx, topic string) err
 	return s.replyRetryAll(c, &now, topic, "/api/v1/dlq/"+topic)
 }
 
-// startTopicRetry starts the retry of a topic, or joins the one that runs. It takes the messages
+// startTopicRetry starts the retry of a topic, or joins the one that runs: one runs at a time. It takes the messages
 // that are stored now.
 func (s *Server) startTopicRetry(ctx context.Context, topic string) (*topicRetry, error) {
 	a := accessOf(ctx)
 	if err := a.require(topic); err != nil {
 		return nil, err
 	}
-	slot := &s.topicRetry
-	slot.mu.Lock()
-	defer slot.mu.Unlock()
-	if running := slot.running; running != nil {
+	s.topicRetryMu.Lock()
+	defer s.topicRetryMu.Unlock()
+	if running := s.topicRetry; running != nil {
 		select {
 		case <-running.ended:
 		default:
@@ -75,7 +68,7 @@ func (s *Server) startTopicRetry(ctx context.Context, topic string) (*topicRetry
 	if err := s.findRetryable(ctx, run); err != nil {
 		return nil, err
 	}
-	slot.running = run
+	s.topicRetry = run
 	go func() {
 		defer close(run.ended)
 		if run.err = s.runTopicRetry(s.draining, run); run.err != nil && s.draining.Err() == nil {
