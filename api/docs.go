@@ -126,19 +126,8 @@ func (s *Server) docsHandler() fiber.Handler {
 
 // docsPage is the page, with links to the console's pages if there are some.
 func (s *Server) docsPage() []byte {
-	var data struct {
-		HasPages bool
-		Pages    string
-		Links    []PageLink
-	}
-	if pages := s.options.Console; pages != nil {
-		data.HasPages, data.Pages = true, "."+pages.Path+"/"
-		for _, link := range pages.Links {
-			data.Links = append(data.Links, PageLink{"." + pages.Path + link.Path, link.Text})
-		}
-	}
 	var out bytes.Buffer
-	if err := docsTemplate.Execute(&out, data); err != nil {
+	if err := docsTemplate.Execute(&out, s.options.Console); err != nil {
 		panic(err) // the template is embedded, and a test executes it
 	}
 	return out.Bytes()

@@ -54,13 +54,6 @@ type unmarkedView struct {
 	Reason string `json:"reason"`
 }
 
-// Reasons why an original topic has no mark.
-const (
-	noKafka       = "Kafka is not configured"
-	noSuchTopic   = "it does not exist in Kafka, or the manager may not read it"
-	tooManyTopics = "the group has too many original topics"
-)
-
 func (s *Server) fixGroup(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	b := readBody(c, "reason", "ticket")
 	fix := dlq.GroupFix{Ticket: b.ticket()}
@@ -101,7 +94,7 @@ func (s *Server) readEnds(ctx context.Context, g *dlq.Group, fix *dlq.GroupFix) 
 	}
 	topics := originalTopics(g)
 	if s.options.Ends == nil {
-		leaveOut(topics, noKafka)
+		leaveOut(topics, "Kafka is not configured")
 		return unmarked, nil
 	}
 	wanted := topics[:min(len(topics), maxFixTopics)]
@@ -112,8 +105,9 @@ func (s *Server) readEnds(ctx context.Context, g *dlq.Group, fix *dlq.GroupFix) 
 	for _, end := range fix.Ends {
 		known[end.Topic] = true
 	}
-	leaveOut(slices.DeleteFunc(slices.Clone(wanted), func(topic string) bool { return known[topic] }), noSuchTopic)
-	leaveOut(topics[len(wanted):], tooManyTopics)
+	leaveOut(slices.DeleteFunc(slices.Clone(wanted), func(topic string) bool { return known[topic] }),
+		"it does not exist in Kafka, or the manager may not read it")
+	leaveOut(topics[len(wanted):], "the group has too many original topics")
 	return unmarked, nil
 }
 

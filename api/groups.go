@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/gofiber/fiber/v2"
@@ -49,14 +48,10 @@ func (s *Server) explainGroup(ctx context.Context, view *detailView, id dlq.ID) 
 		return nil
 	}
 	g, err := s.guard.Group(ctx, id)
-	switch {
-	case errors.Is(err, dlq.ErrNotFound):
-		return nil
-	case err != nil:
-		return err
+	if err == nil {
+		view.GroupedBy = new(viewGroupedBy(&g.Fingerprint))
 	}
-	view.GroupedBy = new(viewGroupedBy(&g.Fingerprint))
-	return nil
+	return describeGone(err)
 }
 
 var groupParameters = []string{"topic", "state", "sort", "cursor", "page_size"}

@@ -32,19 +32,15 @@ type notReadyView struct {
 func (s *Server) readyz(c *fiber.Ctx) error {
 	results, checks := s.options.Ready(), map[string]string{}
 	var down []string
-	var details []detail
 	for _, name := range slices.Sorted(maps.Keys(results)) {
 		checks[name] = "ok"
 		notice, isNotice := errors.AsType[*dlq.NoticeError](results[name])
-		if isNotice && !notice.Unavailable {
-			checks[name] = "ok; " + notice.Notice
-		} else if results[name] != nil {
+		if results[name] != nil && (!isNotice || notice.Unavailable) {
 			checks[name] = "away"
-			if isNotice {
-				checks[name] = "away; " + notice.Notice
-			}
 			down = append(down, name)
-			details = append(details, detail{Field: name, Message: "unavailable"})
+		}
+		if isNotice {
+			checks[name] += "; " + notice.Notice
 		}
 	}
 	var status, message string
@@ -57,7 +53,7 @@ func (s *Server) readyz(c *fiber.Ctx) error {
 		return reply(c, http.StatusOK, readyView{Status: "ok", Checks: checks})
 	}
 	refused := unavailable(message, nil)
-	refused.details = details
+	refused.details = views(down, func(name *string) detail { return detail{*name, "unavailable"} })
 	c.Set(fiber.HeaderRetryAfter, retryAfterSeconds)
 	return reply(c, refused.status, notReadyView{refused.view(requestIDOf(c)), readyView{Status: status, Checks: checks}})
 }

@@ -252,7 +252,7 @@ func (g guard) shownReason(reason string) string {
 	return before + " answered " + status + ": ***"
 }
 
-// describeGone is for messages that were deleted meanwhile.
+// describeGone is for what was deleted meanwhile.
 func describeGone(err error) error {
 	if errors.Is(err, dlq.ErrNotFound) {
 		return nil
