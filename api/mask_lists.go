@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -54,8 +55,7 @@ const maxTagTime = 2 * time.Second
 func (g guard) read(ctx context.Context, wanted []unread) error {
 	tags, cancel := context.WithTimeout(ctx, maxTagTime)
 	defer cancel()
-	byID := make(map[dlq.ID][]*unread, len(wanted))
-	var live []dlq.ID
+	live := map[dlq.ID][]*unread{}
 	for i := range wanted {
 		u := &wanted[i]
 		if u.isArchived || !g.hasDatabase() {
@@ -66,47 +66,43 @@ func (g guard) read(ctx context.Context, wanted []unread) error {
 			u.show(s)
 			continue
 		}
-		if byID[u.id] == nil {
-			live = append(live, u.id)
-		}
-		byID[u.id] = append(byID[u.id], u)
+		live[u.id] = append(live[u.id], u)
 	}
-	show := func(id dlq.ID, s *dlq.Shown) {
-		for _, u := range byID[id] {
+	show := func(same []*unread, s *dlq.Shown) {
+		for _, u := range same {
 			u.show(s)
 		}
 	}
-	taken, err := g.readLive(ctx, live, func(d *dlq.Detail) { show(d.ID, byID[d.ID][0].hidden(tags, &g, d)) })
-	for _, id := range live {
-		if !taken[id] {
-			show(id, byID[id][0].hiddenUnread(&g))
-		}
+	err := g.readLive(ctx, slices.Collect(maps.Keys(live)), func(d *dlq.Detail) {
+		show(live[d.ID], live[d.ID][0].hidden(tags, &g, d))
+		delete(live, d.ID)
+	})
+	for _, same := range live { // that were not read
+		show(same, same[0].hiddenUnread(&g))
 	}
 	return err
 }
 
-// readLive tells which messages it has passed on: all that still exist and are not too large.
-func (g guard) readLive(ctx context.Context, ids []dlq.ID, take func(*dlq.Detail)) (taken map[dlq.ID]bool, err error) {
+// readLive passes on messages, as far as they still exist and are not too large.
+func (g guard) readLive(ctx context.Context, ids []dlq.ID, take func(*dlq.Detail)) error {
 	if len(ids) == 0 {
-		return nil, nil //nolint:nilnil // none
+		return nil
 	}
 	sizes, err := g.database.ExportSizes(ctx, ids)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	taken = make(map[dlq.ID]bool, len(ids))
 	page := dlq.ExportPage{Messages: slices.DeleteFunc(sizes, func(c dlq.Chosen) bool { return c.Size() > maxRead })}
 	for part := range page.Parts(exportPart) {
 		details, err := g.database.Export(ctx, views(part, func(c *dlq.Chosen) dlq.ID { return c.ID }))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i := range details {
-			taken[details[i].ID] = true
 			take(&details[i])
 		}
 	}
-	return taken, nil
+	return nil
 }
 
 func (g guard) readOne(ctx, tags context.Context, u *unread) (*dlq.Shown, error) {
