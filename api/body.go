@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
@@ -194,6 +195,19 @@ func integerOf(raw json.RawMessage) (int, bool) {
 	}
 	value, err := strconv.Atoi(digits + strings.Repeat("0", zeros))
 	return value, err == nil
+}
+
+// duration reads a duration between limits, which format shows in an error.
+func (b *body) duration(name string, fallback, least, most time.Duration, format string) time.Duration {
+	text, given := b.one(name)
+	if !given {
+		return fallback
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < least || d > most {
+		b.reject(name, "must be a duration "+format, durationText(least), durationText(most))
+	}
+	return d
 }
 
 func (b *body) flag(name string) bool {

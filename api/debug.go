@@ -59,7 +59,7 @@ func (s *Server) changeLogLevel(ctx context.Context, c *fiber.Ctx, q *query) err
 	b := readBody(c, "level", "for", "reason")
 	b.require("level")
 	level := wordOf(b, "level", logLevels)
-	period := b.period("for", maxLogLevelPeriod)
+	period := b.duration("for", 0, 1, maxLogLevelPeriod, `up to %[2]s, such as "10m"`)
 	b.reason(c)
 	if err := b.err(); err != nil {
 		return err
@@ -82,19 +82,6 @@ func (s *Server) recordLogLevel(ctx context.Context, c *fiber.Ctx, level string,
 	if err := s.guard.RecordOperation(ctx, o.Identified()); err != nil {
 		s.options.Logger.Warn("cannot record the change of the log level", zap.String("request_id", requestIDOf(c)), zap.Error(err))
 	}
-}
-
-// period reads a duration that is zero when it is not given.
-func (b *body) period(name string, most time.Duration) time.Duration {
-	text, given := b.one(name)
-	if !given {
-		return 0
-	}
-	period, err := time.ParseDuration(text)
-	if err != nil || period <= 0 || period > most {
-		b.reject(name, "must be a duration up to %s, such as \"10m\"", durationText(most))
-	}
-	return period
 }
 
 // profile serves a profile of this process. It has no deadline: a profile takes the time that

@@ -140,7 +140,7 @@ func FuzzPrefer(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		wait, _ := parsePrefer([]string{line})
+		wait, _ := parsePrefer(line)
 		require.True(t, -1 <= wait && wait <= 999_999_999, wait)
 		require.Equal(t, line, strings.Join(splitQuoted(line, ','), ","))
 	})

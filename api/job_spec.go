@@ -132,7 +132,7 @@ func (b *body) ramp() *dlq.Ramp {
 	if inner == nil {
 		return nil
 	}
-	ramp := &dlq.Ramp{Wait: defaultRampWait, MaxCameBack: defaultMaxCameBack}
+	ramp := &dlq.Ramp{MaxCameBack: defaultMaxCameBack}
 	inner.require("steps")
 	for i, raw := range inner.list("steps", maxRampSteps) {
 		step, ok := integerOf(raw)
@@ -141,12 +141,7 @@ func (b *body) ramp() *dlq.Ramp {
 		}
 		ramp.Steps = append(ramp.Steps, step)
 	}
-	if text, given := inner.one("wait"); given {
-		var err error
-		if ramp.Wait, err = time.ParseDuration(text); err != nil || ramp.Wait < minRampWait || ramp.Wait > maxRampWait {
-			inner.reject("wait", "must be a duration from %s to %s, such as \"30s\" or \"5m\"", durationText(minRampWait), durationText(maxRampWait))
-		}
-	}
+	ramp.Wait = inner.duration("wait", defaultRampWait, minRampWait, maxRampWait, `from %s to %s, such as "30s" or "5m"`)
 	if raw, given := inner.fields["max_came_back"]; given {
 		share, err := strconv.ParseFloat(string(raw), 64)
 		if err != nil || share < 0 || share > 1 {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strconv"
@@ -19,11 +20,8 @@ const (
 // caller's preference (RFC 7240) up to the server's maximum. It tells the caller which
 // preferences were applied.
 func (s *Server) waitTime(c *fiber.Ctx) time.Duration {
-	var lines []string
-	for _, line := range c.Request().Header.PeekAll(headerPrefer) {
-		lines = append(lines, string(line))
-	}
-	preferred, async := parsePrefer(lines)
+	lines := bytes.Join(c.Request().Header.PeekAll(headerPrefer), []byte(","))
+	preferred, async := parsePrefer(string(lines))
 	var applied []string
 	wait := max(min(s.options.RetryWait, s.options.MaxWait), 0)
 	if async {
@@ -40,13 +38,13 @@ func (s *Server) waitTime(c *fiber.Ctx) time.Duration {
 	return wait
 }
 
-// parsePrefer reads the lines of the Prefer header. wait is in seconds, -1 when it is
+// parsePrefer reads the Prefer header. wait is in seconds, -1 when it is
 // not given. As the RFC asks, malformed and unknown preferences are ignored, and the
 // first value of a preference counts.
-func parsePrefer(lines []string) (wait int, async bool) {
+func parsePrefer(header string) (wait int, async bool) {
 	wait = -1
 	waitSeen := false
-	for _, preference := range splitQuoted(strings.Join(lines, ","), ',') {
+	for _, preference := range splitQuoted(header, ',') {
 		name, value, _ := strings.Cut(splitQuoted(preference, ';')[0], "=")
 		value = strings.Trim(strings.TrimSpace(value), `"`)
 		switch strings.ToLower(strings.TrimSpace(name)) {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"sync"
@@ -72,8 +71,8 @@ func (r *refusals) close(key refusal) {
 	ended.end.Stop()
 	if ended.count > 0 {
 		o := ended.last
-		o.TargetID, o.Topic, o.Reason = dlq.ID{}, "", ""                                   // each request may have had others
-		o.Detail, _ = json.Marshal(map[string]any{"code": key.code, "count": ended.count}) // always encodes
+		o.TargetID, o.Topic, o.Reason = dlq.ID{}, "", "" // each request may have had others
+		describe(&o, map[string]any{"code": key.code, "count": ended.count})
 		r.record(o)
 	}
 }
