@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"net/netip"
 	"slices"
 	"strings"
@@ -29,15 +30,14 @@ func (s *Server) assignClient(c *fiber.Ctx) {
 }
 
 func (s *Server) forwardedFor(c *fiber.Ctx, proxy netip.Addr) netip.Addr {
-	for _, header := range slices.Backward(c.Request().Header.PeekAll(fiber.HeaderXForwardedFor)) {
-		for _, hop := range slices.Backward(strings.Split(string(header), ",")) {
-			before, ok := parseHop(strings.TrimSpace(hop))
-			if !ok {
-				return proxy
-			}
-			if proxy = before; !s.trusts(proxy) {
-				return proxy
-			}
+	header := string(bytes.Join(c.Request().Header.PeekAll(fiber.HeaderXForwardedFor), []byte(",")))
+	for _, hop := range slices.Backward(strings.Split(header, ",")) {
+		before, ok := parseHop(strings.TrimSpace(hop))
+		if !ok {
+			return proxy
+		}
+		if proxy = before; !s.trusts(proxy) {
+			return proxy
 		}
 	}
 	return proxy

@@ -46,11 +46,8 @@ func viewSchema(s dlq.Schema) *schemaView {
 	if s.ID == 0 {
 		return nil
 	}
-	view := &schemaView{Format: optional(s.Format), ID: s.ID, Subject: optional(s.Subject), MessageType: optional(s.MessageType)}
-	if s.Version != 0 {
-		view.Version = &s.Version
-	}
-	return view
+	return &schemaView{Format: optional(s.Format), ID: s.ID, Subject: optional(s.Subject), Version: optional(s.Version),
+		MessageType: optional(s.MessageType)}
 }
 
 // decode decodes the value of a message, if the ingest did not, and returns the decoded key; nil for none. It stores nothing.

@@ -80,15 +80,13 @@ type rampView struct {
 // viewJob computes progress, rates and the estimated end as of now.
 func (s *Server) viewJob(j *dlq.Job, now time.Time) jobView {
 	average := averageRate(j)
+	end, _ := j.EstimatedEnd(now) // zero while unknown
 	filter := s.guard.shownFilter(&j.Spec.Filter)
 	view := jobView{
 		ID: j.ID, Kind: j.Spec.Kind, Topic: j.Spec.Topic, State: j.State, Reason: optional(s.guard.shownReason(j.Reason)),
-		Matched: j.Matched, Skipped: j.Counts.Skipped, Progress: progress(j), PerSecond: rounded(j.RecentPerSecond),
+		Matched: j.Matched, Skipped: j.Counts.Skipped, Progress: progress(j), PerSecond: rounded(j.RecentPerSecond), EstimatedEnd: optionalTime(&end),
 		StartedAt: timestamp(j.StartedAt), UpdatedAt: timestamp(j.UpdatedAt), EndedAt: optionalTime(j.EndedAt),
 		Filters: viewFilter(&filter), RequestReason: optional(j.Spec.Reason), Workflow: s.viewWorkflow(j.Owner()), Counting: j.Counting,
-	}
-	if end, known := j.EstimatedEnd(now); known {
-		view.EstimatedEnd = new(timestamp(end))
 	}
 	if j.State.IsFinal() {
 		view.PerSecond = rounded(average)
@@ -107,10 +105,7 @@ func (s *Server) viewJob(j *dlq.Job, now time.Time) jobView {
 // averageRate is in messages per second from the start to the latest change, pauses before it included. So the view
 // of a paused job does not change. It leaves out skipped messages, which were not sent.
 func averageRate(b *dlq.Job) float64 {
-	end := b.UpdatedAt
-	if b.EndedAt != nil {
-		end = *b.EndedAt
-	}
+	end := cmp.Or(b.EndedAt, &b.UpdatedAt)
 	if elapsed := end.Sub(b.StartedAt).Seconds(); elapsed > 0 {
 		return float64(b.Counts.Sent()) / elapsed
 	}

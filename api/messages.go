@@ -80,12 +80,8 @@ type originView struct {
 }
 
 func viewOrigin(f *dlq.Failure) originView {
-	view := originView{Topic: f.Origin.Topic, Partition: f.Origin.Partition, Offset: f.Origin.Offset, Family: f.Origin.Family,
-		Timestamp: optionalTime(&f.Origin.Timestamp), ConsumerGroup: optional(f.Origin.ConsumerGroup)}
-	if f.Attempts > 0 {
-		view.Attempts = &f.Attempts
-	}
-	return view
+	return originView{Topic: f.Origin.Topic, Partition: f.Origin.Partition, Offset: f.Origin.Offset, Family: f.Origin.Family,
+		Timestamp: optionalTime(&f.Origin.Timestamp), ConsumerGroup: optional(f.Origin.ConsumerGroup), Attempts: optional(max(f.Attempts, 0))}
 }
 
 type targetView struct {
