@@ -100,17 +100,21 @@ func (b *body) id(name, what string) dlq.ID {
 	return id
 }
 
-// instant reads an RFC 3339 time; zero if it is not given.
+// instant reads an RFC 3339 time, whose letters may be small, and converts it to UTC; zero if it is not given.
+// It refuses times outside the years 2 to 9999: JSON and SQL cannot write later ones, and
+// some programs send year 1 for "no time", which would be read as no filter.
 func (b *body) instant(name string) time.Time {
 	value, given := b.one(name)
+	if !given {
+		return time.Time{}
+	}
 	if b.isQuery { // an unescaped plus sign arrives as a space, and the times of our answers have one
 		value = strings.Replace(value, " ", "+", 1)
 	}
-	t, ok := parseInstant(value)
-	if given && !ok {
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(value))
+	t = t.UTC()
+	if err != nil || t.Year() <= 1 || t.Year() > 9999 {
 		b.reject(name, "must be a time such as 2026-02-20T10:30:00Z (RFC 3339), not before the year 2")
-	}
-	if !ok {
 		return time.Time{}
 	}
 	return t
@@ -123,15 +127,6 @@ func (q *query) between() (from, to time.Time) {
 		q.reject("to", "must be later than from")
 	}
 	return from, to
-}
-
-// parseInstant reads an RFC 3339 time, whose letters may be small, and converts it to UTC.
-// It refuses times outside the years 2 to 9999: JSON and SQL cannot write later ones, and
-// some programs send year 1 for "no time", which would be read as no filter.
-func parseInstant(value string) (_ time.Time, ok bool) {
-	t, err := time.Parse(time.RFC3339, strings.ToUpper(value))
-	t = t.UTC()
-	return t, err == nil && t.Year() > 1 && t.Year() <= 9999
 }
 
 // pathValue decodes a path parameter from the path as it was sent, so an escaped slash
