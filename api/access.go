@@ -79,21 +79,18 @@ func forbidden(permission dlq.Permission, topic string) error {
 func (s *Server) authorize(r route) fiber.Handler {
 	open := r.public == alwaysPublic || slices.Contains(s.options.Open, r.public)
 	return func(c *fiber.Ctx) error {
-		if open {
-			if err := s.limitRate(c, &r, dlq.Anonymous); err != nil {
-				return err
-			}
-			if err := s.checkHost(c); err != nil {
-				return err
-			}
-			return c.Next()
+		principal, err := dlq.Anonymous, s.checkHost(c)
+		if !open {
+			principal, err = s.authenticate(c)
 		}
-		principal, err := s.authenticate(c)
 		if limited := s.limitRate(c, &r, principal); limited != nil {
 			return limited
 		}
 		if err != nil {
 			return err
+		}
+		if open {
+			return c.Next()
 		}
 		addLogField(c, zap.String("actor", principal.Subject))
 		a := access{&principal, r.permission}

@@ -42,14 +42,10 @@ func (s *Server) viewState(m *dlq.Message, verdict dlq.Verdict, isArchived bool)
 var archiveParameters = slices.Concat([]string{"topic"}, listParameters)
 
 func (s *Server) archivedMessages(ctx context.Context, c *fiber.Ctx, q *query) error {
-	topic, given := q.one("topic")
-	switch {
-	case !given:
+	if _, given := q.one("topic"); !given {
 		q.reject("topic", "is required: a dead-letter topic or an original topic")
-	case !dlq.IsTopicName(topic):
-		q.reject("topic", badTopic)
 	}
-	return s.listMessages(ctx, c, q, dlq.Filter{Topic: topic, Archived: true})
+	return s.listMessages(ctx, c, q, dlq.Filter{Topic: q.topicName(), Archived: true})
 }
 
 func (s *Server) restoreMessage(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error {
