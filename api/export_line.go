@@ -165,7 +165,7 @@ func writeText[T string | []byte](w *exportWriter, text T) {
 	w.raw(`"`)
 	for len(text) > 0 {
 		end := min(len(text), textPiece)
-		for end < len(text) && !utf8.RuneStart(text[end]) {
+		for end < len(text) && end > textPiece-utf8.UTFMax && !utf8.RuneStart(text[end]) {
 			end--
 		}
 		_ = w.encode(string(text[:end])) // a text always encodes
