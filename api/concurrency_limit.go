@@ -39,16 +39,12 @@ func (l *shares) takeSlot(ctx context.Context, p *dlq.Principal) (release func()
 // cheapOffset is how many messages a page number may pass over and still be cheap.
 const cheapOffset = 10_000
 
-// isScan reports whether a list reads many more messages than it shows: no index has its filter, or
-// its page number is deep.
-func isScan(q *dlq.ListQuery) bool {
-	isSearch := !q.IsLookup() && (q.IsText() || q.ReadsRecords() || q.OriginPartition != nil)
-	return isSearch || q.After == nil && (q.Page-1)*q.PageSize > cheapOffset
-}
-
-// readsMany also is true for a group that may be in many topics, of which the sender may see some only.
+// readsMany reports whether a list reads many more messages than it shows: no index has its filter, its page number is
+// deep, or its group may be in many topics, of which the sender may see some only.
 func readsMany(ctx context.Context, q *dlq.ListQuery) bool {
-	return isScan(q) || !q.Group.IsZero() && accessOf(ctx).within() != ""
+	isSearch := !q.IsLookup() && (q.IsText() || q.ReadsRecords() || q.OriginPartition != nil)
+	isDeep := q.After == nil && (q.Page-1)*q.PageSize > cheapOffset
+	return isSearch || isDeep || !q.Group.IsZero() && accessOf(ctx).within() != ""
 }
 
 // scan waits a short time until one more list may run, if the list reads many rows.
