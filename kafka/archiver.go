@@ -138,7 +138,7 @@ func (a *Archiver) unusable(ctx context.Context, archives map[string]string) (ma
 		return nil, fmt.Errorf("read the archive topics: %w", err)
 	}
 	for topic, err := range unusable {
-		unusable[topic] = withGrant(err, kmsg.ACLOperationWrite, kmsg.ACLResourceTypeTopic, topic)
+		unusable[topic] = withGrant(err, kmsg.ACLOperationWrite, topic, "")
 	}
 	return unusable, nil
 }

@@ -69,3 +69,14 @@ func TestADeniedTopicHidesTheLagOfNoOther(t *testing.T) {
 		return strings.Contains(said, "grant READ on the topic denied.dlq") && strings.Contains(said, "grant DESCRIBE_CONFIGS on the topic secret.dlq")
 	}, timeout, tick)
 }
+
+func TestADeniedGroupIsExplainedByItsName(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq"))
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Group: group, Err: kerr.GroupAuthorizationFailed, Count: -1})
+	ingest := startIngest(t, quickOptions(cluster.ListenAddrs()), newMemory())
+	const explanation = "grant READ on the group " + group + " to the manager's user"
+	require.Eventually(t, func() bool { return strings.Contains(ingest.Status().LastError, explanation) }, timeout, tick)
+	require.Eventually(t, func() bool { return strings.Contains(fmt.Sprint(ingest.logs.All()), explanation) }, timeout, tick)
+	require.NotContains(t, fmt.Sprint(ingest.logs.All()), "on the topic  ")
+}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -70,12 +69,15 @@ func categoryOf(err error) dlq.Category {
 }
 
 // withGrant adds to a refusal of Kafka's authorizer which operation to grant. Its own text names
-// neither the operation nor the topic or group.
-func withGrant(err error, operation kmsg.ACLOperation, resource kmsg.ACLResourceType, name string) error {
-	if !isDenied(err) {
-		return err
+// neither the operation nor the topic or group. A refusal that is about neither of these stays as it is.
+func withGrant(err error, operation kmsg.ACLOperation, topic, group string) error {
+	switch {
+	case topic != "" && errors.Is(err, kerr.TopicAuthorizationFailed):
+		return fmt.Errorf("%w: grant %s on the topic %s to the manager's user", err, operation, topic)
+	case group != "" && errors.Is(err, kerr.GroupAuthorizationFailed):
+		return fmt.Errorf("%w: grant %s on the group %s to the manager's user", err, operation, group)
 	}
-	return fmt.Errorf("%w: grant %s on the %s %s to the manager's user", err, operation, strings.ToLower(resource.String()), name)
+	return err
 }
 
 func isDenied(err error) bool {
@@ -165,7 +167,7 @@ func deliveryError(topic string, err error) *dlq.DeliveryError {
 	var source *sourceError
 	messageOnly := errors.As(err, &source) || errors.Is(err, dlq.ErrGone)
 	if !messageOnly {
-		err = withGrant(err, kmsg.ACLOperationWrite, kmsg.ACLResourceTypeTopic, topic)
+		err = withGrant(err, kmsg.ACLOperationWrite, topic, "")
 	}
 	return &dlq.DeliveryError{
 		Category:    categoryOf(err),

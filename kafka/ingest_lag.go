@@ -39,7 +39,8 @@ func (in *Ingest) settleErrors(ctx context.Context, fetches kgo.Fetches) {
 		case errors.As(err, &loss):
 			in.log.Warn("Kafka lost records that were already read; continuing with the remaining ones", zap.Error(err))
 		default:
-			in.status.setError(brokersFail, withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, topic))
+			err = withGrant(err, kmsg.ACLOperationRead, topic, in.o.ConsumerGroup)
+			in.status.setError(brokersFail, err)
 			if isDenied(err) {
 				in.logDenied(topic, err)
 				break
@@ -62,8 +63,7 @@ func (in *Ingest) settleErrors(ctx context.Context, fetches kgo.Fetches) {
 // logDenied logs that a topic cannot be read.
 func (in *Ingest) logDenied(topic string, err error) {
 	if in.denied.isDue(topic) {
-		in.log.Error("cannot fetch dead letters", zap.String("topic", topic),
-			zap.Error(withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, topic)))
+		in.log.Error("cannot fetch dead letters", zap.String("topic", topic), zap.Error(err))
 	}
 }
 
@@ -106,7 +106,7 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 		_, assigned := positions[topic]
 		switch err := failed[topic]; {
 		case isDenied(err):
-			in.logDenied(topic, err)
+			in.logDenied(topic, withGrant(err, kmsg.ACLOperationRead, topic, ""))
 		case errors.Is(err, kerr.UnknownTopicOrPartition):
 			delete(in.assignedTopics, topic)
 		case assigned:
@@ -173,7 +173,7 @@ func (in *Ingest) observeExpiring(
 		topic := config.ResourceName
 		if err := kerr.ErrorForCode(config.ErrorCode); err != nil && in.unknownRetention.isDue(topic) {
 			in.log.Warn("cannot tell which records expire before they are ingested", zap.String("topic", topic),
-				zap.Error(withGrant(err, kmsg.ACLOperationDescribeConfigs, kmsg.ACLResourceTypeTopic, topic)))
+				zap.Error(withGrant(err, kmsg.ACLOperationDescribeConfigs, topic, "")))
 		}
 		if retention := retentionOf(&config); retention > 0 {
 			byRetention[retention] = append(byRetention[retention], topic)

@@ -151,7 +151,7 @@ type groupErrors struct {
 
 // OnGroupManageError implements kgo.HookGroupManageError.
 func (g groupErrors) OnGroupManageError(err error) {
-	g.status.setError(groupFails, withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeGroup, g.group))
+	g.status.setError(groupFails, withGrant(err, kmsg.ACLOperationRead, "", g.group))
 }
 
 type ingestMetrics struct {

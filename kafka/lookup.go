@@ -63,7 +63,7 @@ func (l *Lookup) Fetch(ctx context.Context, origin dlq.Origin, written time.Time
 	case errors.Is(err, kerr.OffsetOutOfRange):
 		return dlq.Record{}, fmt.Errorf("%s: %w", at, dlq.ErrGone)
 	case err != nil:
-		return dlq.Record{}, fmt.Errorf("read %s: %w", at, withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, origin.Topic))
+		return dlq.Record{}, fmt.Errorf("read %s: %w", at, withGrant(err, kmsg.ACLOperationRead, origin.Topic, ""))
 	case !written.IsZero() && r.Timestamp.After(written):
 		// The topic was deleted and re-created, and has another record at this offset.
 		return dlq.Record{}, fmt.Errorf("%s is a record of a later time: %w", at, dlq.ErrGone)

@@ -96,7 +96,7 @@ func (t *topicIDs) remember(described map[string]kmsg.MetadataResponseTopic) (un
 		case kerr.IsRetriable(err):
 			unknown = append(unknown, name)
 		default:
-			return nil, fmt.Errorf("topic id of %s: %w", name, withGrant(err, kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, name))
+			return nil, fmt.Errorf("topic id of %s: %w", name, withGrant(err, kmsg.ACLOperationRead, name, ""))
 		}
 	}
 	return unknown, nil

@@ -202,7 +202,7 @@ func (w *WatermarkPoller) groupsOf(offsets kadm.FetchOffsetsResponses) (groups m
 		case kerr.IsRetriable(cause) || !errors.As(cause, new(*kerr.Error)):
 			away, err = append(away, group), fmt.Errorf("offsets of consumer group %s: %w", group, cause)
 		default:
-			cause = withGrant(cause, kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeGroup, group)
+			cause = withGrant(cause, kmsg.ACLOperationDescribe, "", group)
 			if w.denied.isDue(group) {
 				w.log.Warn("Kafka refuses to show how far a consumer group has committed; only a share group loses nothing by that", zap.Error(cause))
 			}
