@@ -176,7 +176,8 @@ func newIngestMetrics(reg prometheus.Registerer) *ingestMetrics {
 		duplicates: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dlq_ingest_duplicates_total", Help: "Dead letters read again after a crash or rebalance and skipped, by dead-letter topic."}, topic),
 		cameBack: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dlq_came_back_total", Help: "Dead letters stored that had been sent back before and failed again, by dead-letter topic."}, topic),
+			Name: "dlq_came_back_total", Help: "Dead letters stored whose headers say that they were sent back before, by dead-letter topic. " +
+				"Whoever writes a record can claim that; dlq_bulk_retry_came_back counts only what the database confirms."}, topic),
 		lost: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dlq_ingest_lost_offsets_total", Help: "Offsets that Kafka had deleted before they were read, by dead-letter topic."}, topic),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{

@@ -476,3 +476,20 @@ func TestARedirectedPointerWithoutItsTopicFailsAlone(t *testing.T) {
 	require.ErrorAs(t, err, &failed)
 	require.True(t, failed.MessageOnly, err)
 }
+
+func TestTheMetricOfWhatCameBackSaysThatItCountsAClaim(t *testing.T) {
+	t.Parallel()
+	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.dlq")).ListenAddrs()
+	store := newMemory()
+	ingest := startIngest(t, quickOptions(brokers), store)
+	r := &kgo.Record{Topic: "orders.dlq", Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "dlq-message-id", Value: []byte(dlq.NewID().String())}}}
+	require.NoError(t, client(t, brokers).ProduceSync(deadline(t), r).FirstErr())
+	require.Eventually(t, func() bool { return ingest.metric(t, "dlq_came_back_total") == 1 }, timeout, tick, "nothing was sent back")
+	families, err := ingest.metrics.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		if family.GetName() == "dlq_came_back_total" {
+			require.Contains(t, family.GetHelp(), "Whoever writes a record can claim that")
+		}
+	}
+}
