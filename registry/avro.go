@@ -28,7 +28,7 @@ type avroType struct {
 	item     *avroType   // of an array or a map
 	branches []*avroType // of a union
 	symbols  []string    // of an enum
-	size     int         // of a fixed
+	size     int         // of a fixed, else 0
 	scale    int         // of a decimal
 	digits   int         // of a decimal, its precision
 	tags     []string
@@ -78,7 +78,7 @@ func fullName(name, namespace string) string {
 // resolveAvro converts a type. Definitions come before references, as the parser has checked,
 // and a type may refer to itself.
 func resolveAvro(node *avro.SchemaNode, namespace string, names map[string]*avroType) (t *avroType, err error) {
-	t = &avroType{kind: node.Type, logical: node.LogicalType, symbols: node.Symbols, size: node.Size, scale: node.Scale, digits: node.Precision,
+	t = &avroType{kind: node.Type, logical: node.LogicalType, symbols: node.Symbols, scale: node.Scale, digits: node.Precision,
 		tags: tagsIn(node.Props)}
 	if node.Name != "" {
 		name := fullName(node.Name, node.Namespace)
@@ -86,7 +86,9 @@ func resolveAvro(node *avro.SchemaNode, namespace string, names map[string]*avro
 		namespace = name[:max(strings.LastIndexByte(name, '.'), 0)]
 	}
 	switch node.Type {
-	case "null", "boolean", "int", "long", "float", "double", "bytes", "string", "enum", "fixed":
+	case "null", "boolean", "int", "long", "float", "double", "bytes", "string", "enum":
+	case "fixed":
+		t.size = node.Size
 	case "record", "error":
 		t.kind = "record"
 		for i := range node.Fields {

@@ -356,7 +356,8 @@ func avroDuration(value any) (b []byte, ok bool) {
 // unscaled is the inverse of decimal: the shortest two's complement, or one that fills a fixed.
 func unscaled(text string, t *avroType) ([]byte, bool) {
 	digits, fraction, _ := strings.Cut(text, ".")
-	if len(fraction) > max(t.scale, 0) || len(text) > 3*maxDecimal || !strings.ContainsAny(text, "0123456789") {
+	isLong := len(text) > 3*maxDecimal || t.size > maxDecimal
+	if isLong || len(fraction) > max(t.scale, 0) || !strings.ContainsAny(text, "0123456789") {
 		return nil, false
 	}
 	digits += fraction + strings.Repeat("0", max(t.scale, 0)-len(fraction))
@@ -368,18 +369,10 @@ func unscaled(text string, t *avroType) ([]byte, bool) {
 	if t.digits > 0 && len(new(big.Int).Abs(n).String()) > t.digits && n.Sign() != 0 {
 		return nil, false
 	}
-	length := n.BitLen()/8 + 1
+	length := max(n.BitLen()/8+1, t.size)
 	if n.Sign() < 0 {
-		length = new(big.Int).Not(n).BitLen()/8 + 1
+		length = max(new(big.Int).Not(n).BitLen()/8+1, t.size)
 		n.Add(n, new(big.Int).Lsh(big.NewInt(1), uint(length)*8))
 	}
-	b := n.FillBytes(make([]byte, length))
-	for t.kind == "fixed" && len(b) < t.size {
-		sign := byte(0)
-		if b[0]&0x80 != 0 {
-			sign = 0xff
-		}
-		b = append([]byte{sign}, b...)
-	}
-	return b, true
+	return n.FillBytes(make([]byte, length)), true
 }

@@ -274,3 +274,16 @@ func fuzzWorld(f *testing.F) (closeAll func(), decoder *registry.Decoder, ids []
 	}
 	return fake.Close, decoder, ids
 }
+
+// Both would take memory and time by the size in the schema, and not by the size of the text.
+func TestADecimalIsNotPaddedToAHugeFixed(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	original := wire(w.register("orders-value", sr.TypeAvro,
+		`{"type": "fixed", "name": "F", "size": 600000, "logicalType": "decimal", "precision": 9, "scale": 2}`))
+	for _, edited := range []string{`"1.25"`, `"-1.25"`} {
+		began := time.Now()
+		w.refuses("must be Avro's fixed (decimal)", original, edited)
+		require.Less(t, time.Since(began), time.Second)
+	}
+}
