@@ -77,51 +77,43 @@ func (w *avroWriter) value(t *avroType, value any) error {
 	if w.left -= 1 + (len(text)+len(t.symbols))/avroStep; w.left < 0 {
 		return errAvroSteps
 	}
+	fits := false // if not, an error drops what is written
 	switch t.kind {
 	case "null":
-		if value == nil {
-			return nil
-		}
+		fits = value == nil
 	case "boolean":
-		if b, ok := value.(bool); ok {
-			w.out = append(w.out, map[bool]byte{true: 1}[b])
-			return nil
-		}
+		var b bool
+		b, fits = value.(bool)
+		w.out = append(w.out, map[bool]byte{true: 1}[b])
 	case "int", "long":
-		if n, ok := avroNumber(value, t.logical); ok && (t.kind == "long" || n == int64(int32(n))) {
-			w.out = binary.AppendVarint(w.out, n)
-			return nil
-		}
-	case "float", "double":
-		f, ok := avroFloat(value, map[string]int{"float": 32, "double": 64}[t.kind])
-		if ok && t.kind == "double" {
-			w.out = binary.LittleEndian.AppendUint64(w.out, math.Float64bits(f))
-			return nil
-		}
-		if ok {
-			w.out = binary.LittleEndian.AppendUint32(w.out, math.Float32bits(float32(f)))
-			return nil
-		}
+		var n int64
+		n, fits = avroNumber(value, t.logical)
+		fits = fits && (t.kind == "long" || n == int64(int32(n)))
+		w.out = binary.AppendVarint(w.out, n)
+	case "float":
+		var f float64
+		f, fits = avroFloat(value, 32)
+		w.out = binary.LittleEndian.AppendUint32(w.out, math.Float32bits(float32(f)))
+	case "double":
+		var f float64
+		f, fits = avroFloat(value, 64)
+		w.out = binary.LittleEndian.AppendUint64(w.out, math.Float64bits(f))
 	case "string":
-		if isText {
-			w.block([]byte(text))
-			return nil
-		}
-	case "bytes", "fixed":
-		b, ok := avroBytes(value, t)
-		if ok && t.kind == "bytes" {
-			w.block(b)
-			return nil
-		}
-		if ok && len(b) == t.size {
-			w.out = append(w.out, b...)
-			return nil
-		}
+		fits = isText
+		w.block([]byte(text))
+	case "bytes":
+		var b []byte
+		b, fits = avroBytes(value, t)
+		w.block(b)
+	case "fixed":
+		var b []byte
+		b, fits = avroBytes(value, t)
+		fits = fits && len(b) == t.size
+		w.out = append(w.out, b...)
 	case "enum":
-		if i := slices.Index(t.symbols, text); isText && i >= 0 {
-			w.out = binary.AppendVarint(w.out, int64(i))
-			return nil
-		}
+		i := slices.Index(t.symbols, text)
+		fits = isText && i >= 0
+		w.out = binary.AppendVarint(w.out, int64(i))
 	case "union":
 		return w.union(t, value)
 	case "record":
@@ -129,7 +121,10 @@ func (w *avroWriter) value(t *avroType, value any) error {
 	default: // array, map
 		return w.list(t, value)
 	}
-	return &misfit{wanted: t}
+	if !fits {
+		return &misfit{wanted: t}
+	}
+	return nil
 }
 
 // misfit says where a value does not fit. Of a union most branches do not, so its text is made

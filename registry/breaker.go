@@ -1,7 +1,7 @@
 package registry
 
 import (
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -9,29 +9,27 @@ import (
 const pause = 5 * time.Second
 
 // breaker is open for a pause after each failure.
-type breaker struct {
-	mu     sync.Mutex
-	until  time.Time
+type breaker struct{ last atomic.Pointer[outage] }
+
+// outage is a failure, and until when nothing is asked because of it.
+type outage struct {
 	reason error
+	until  time.Time
 }
 
-// err is the failure of an open breaker.
-func (b *breaker) err() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if time.Now().Before(b.until) {
-		return b.reason
+// err is the failure of an open breaker. A nil outage is over.
+func (o *outage) err() error {
+	if o == nil || time.Now().After(o.until) {
+		return nil
 	}
-	return nil
+	return o.reason
 }
+
+func (b *breaker) err() error { return b.last.Load().err() }
 
 // fail opens the breaker. It reports whether it was not open.
 func (b *breaker) fail(reason error) (opened bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	opened = time.Now().After(b.until)
-	b.until, b.reason = time.Now().Add(pause), reason
-	return opened
+	return b.last.Swap(&outage{reason, time.Now().Add(pause)}).err() == nil
 }
 
 // allowedShare is the inverse of the share of the time that the ingest waits for the registry at most.

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -80,18 +79,13 @@ func (d *Decoder) newest(ctx context.Context, subject string) (id uint32, versio
 	}
 	const newestVersion = -1
 	s, err := d.client.SchemaByVersion(ctx, subject, newestVersion)
-	var known *failure
 	if err == nil {
 		return uint32(s.ID), s.Version, nil
 	}
-	switch err := refusal(err, "there is no subject %s", subject); {
-	case errors.As(err, &known) && known.reason == reasonUnknown:
+	if err = unavailable(refusal(err, "there is no subject %s", subject)); reasonOf(err) == reasonUnknown {
 		return 0, 0, nil // it was deleted, so nobody reads with it
-	case errors.As(err, &known):
-		return 0, 0, known
-	default:
-		return 0, 0, unavailable(err)
 	}
+	return 0, 0, err
 }
 
 // parseJSON is stricter than encoding/json: a name may occur once, and no text is replaced since

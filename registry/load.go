@@ -49,27 +49,31 @@ func (d *Decoder) load(ctx context.Context, id uint32) (*schema, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
 	defer cancel()
-	f := &fetch{client: d.client, tags: map[string][]string{}, names: map[string]*source{}}
-	err := guard(reasonSchema, func() error { return f.run(ctx, id) })
+	var s *schema
+	err := guard(reasonSchema, func() error {
+		f := &fetch{client: d.client, tags: map[string][]string{}, names: map[string]*source{}}
+		err := f.run(ctx, id)
+		if err == nil {
+			s, err = compile(ctx, f)
+		}
+		return err
+	})
 	if err == nil {
-		var s *schema
-		if err = guard(reasonSchema, func() (err error) { s, err = compile(ctx, f); return err }); err == nil {
-			d.metrics.requests.WithLabelValues(resultOK).Inc()
-			d.cache.add(id, s)
-			return s, nil
-		}
+		d.metrics.requests.WithLabelValues(resultOK).Inc()
+		d.cache.add(id, s)
+		return s, nil
 	}
-	var known *failure
-	if !errors.As(err, &known) {
-		d.metrics.requests.WithLabelValues(resultFailed).Inc()
-		if d.breaker.fail(unavailable(err)) {
-			d.log.Warn("the schema registry has failed; values are stored as bytes until it answers",
-				zap.String("error", logged(err)), zap.Duration("pause", pause))
-		}
-		return nil, unavailable(err)
+	known := unavailable(err)
+	if reasonOf(known) != reasonUnavailable {
+		d.metrics.requests.WithLabelValues(resultRefused).Inc()
+		d.cache.addUnusable(id, known)
+		return nil, known
 	}
-	d.metrics.requests.WithLabelValues(resultRefused).Inc()
-	d.cache.addUnusable(id, known)
+	d.metrics.requests.WithLabelValues(resultFailed).Inc()
+	if d.breaker.fail(known) {
+		d.log.Warn("the schema registry has failed; values are stored as bytes until it answers",
+			zap.String("error", logged(err)), zap.Duration("pause", pause))
+	}
 	return nil, known
 }
 
@@ -82,11 +86,13 @@ func logged(err error) string {
 	return short(err)
 }
 
-// unavailable is a failure of the registry in words without hosts.
+// unavailable is a failure of the registry in words without hosts, or a *failure as it is.
 func unavailable(err error) error {
 	text := "the schema registry cannot be reached"
 	var response *sr.ResponseError
 	switch {
+	case errors.As(err, new(*failure)):
+		return err
 	case errors.As(err, &response) && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden):
 		text = fmt.Sprintf("the schema registry refuses the credentials (%d)", response.StatusCode)
 	case errors.As(err, &response):

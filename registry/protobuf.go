@@ -5,8 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -32,24 +32,14 @@ type protobuf struct {
 const rootFile = "schema of the registry.proto"
 
 func compileProtobuf(ctx context.Context, sources []*source) (codec, error) {
-	texts := map[string]string{rootFile: sources[len(sources)-1].text}
-	for _, s := range sources[:len(sources)-1] {
+	texts := maps.Clone(knownImports)
+	for _, s := range sources {
 		texts[s.name] = s.text
 	}
-	schemas := protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
-		text, ok := texts[path]
-		if !ok {
-			text, ok = knownImports[path]
-		}
-		if !ok {
-			return protocompile.SearchResult{}, protoregistry.NotFound
-		}
-		return protocompile.SearchResult{Source: strings.NewReader(text)}, nil
-	})
+	texts[rootFile] = sources[len(sources)-1].text
+	schemas := &protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(texts)}
 	// Google's own files come first: protojson relies on their form.
-	google := protocompile.WithStandardImports(protocompile.ResolverFunc(func(string) (protocompile.SearchResult, error) {
-		return protocompile.SearchResult{}, protoregistry.NotFound
-	}))
+	google := protocompile.WithStandardImports(protocompile.CompositeResolver{})
 	compiler := protocompile.Compiler{Resolver: protocompile.CompositeResolver{google, schemas}, MaxParallelism: 1}
 	files, err := compiler.Compile(ctx, rootFile)
 	if err != nil {
