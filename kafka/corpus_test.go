@@ -131,10 +131,10 @@ func TestWhatIsSentBackIsTheRecordThatTheConsumerFailedOn(t *testing.T) {
 			t.Parallel()
 			a := corpusArrival(t, s)
 			envelope := dlq.Envelope{ID: a.ID, OriginalTopic: a.Origin.Topic, RetryCount: 1, Record: a.Record}
-			sent := outgoing(&envelope, "original")
+			sent := outgoing(&envelope, ownRecord(&envelope.Record), "original")
 			if _, pointer := pointedBy(&envelope); pointer {
 				original := recordOf(s.Original.record())
-				sent = outgoingPointed(&envelope, &original, "original")
+				sent = outgoing(&envelope, ownPointed(original), "original")
 			}
 			want, isLost := s.Original.record(), func(h kgo.RecordHeader) bool { return slices.Contains(s.Lost, h.Key) }
 			want.Headers, sent.Headers = slices.DeleteFunc(want.Headers, isLost), slices.DeleteFunc(sent.Headers, isLost)

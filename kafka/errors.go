@@ -125,12 +125,6 @@ func describeTopics(ctx context.Context, client *kgo.Client, topics []string, ag
 	return described, nil
 }
 
-// withoutDenied returns the topics that the client may describe.
-func withoutDenied(ctx context.Context, client *kgo.Client, topics []string) ([]string, error) {
-	failed, err := topicErrors(ctx, client, topics)
-	return slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return isDenied(failed[topic]) }), err
-}
-
 // connectionFailures is a hook that keeps the error of the last failed connection. The
 // library's own timeout error does not contain the cause.
 type connectionFailures struct {

@@ -76,7 +76,7 @@ func requireSentBack(t *testing.T, a *dlq.Arrival) {
 		require.False(t, slices.ContainsFunc(own, func(h dlq.Header) bool { return family.adds(h.Key) }), family.name)
 	}
 
-	sent := outgoing(&dlq.Envelope{ID: a.ID, OriginalTopic: a.Origin.Topic, RetryCount: 1, Record: a.Record}, "")
+	sent := outgoing(&dlq.Envelope{ID: a.ID, OriginalTopic: a.Origin.Topic, RetryCount: 1, Record: a.Record}, ownRecord(&a.Record), "")
 	require.Equal(t, a.Record.Value, sent.Value)
 	back := ArrivalOf(defaultTopics(t), nil, dlq.DefaultMaxRetries, [16]byte{1}, sent)
 	require.Equal(t, a.ID, back.PreviousID)

@@ -53,8 +53,7 @@ type Ingest struct {
 
 	client           *kgo.Client                // set by Run
 	group            atomic.Pointer[kgo.Client] // the same client, for the group's callbacks, which may run before client is set
-	ids              *topicIDs
-	logRanges        *logRanges
+	logRanges        atomic.Pointer[logRanges]
 	positionsChecked time.Time
 	pendingLimit     pendingLimit
 	// assignedTopics has the topics that were assigned to this process since Run began, without
@@ -72,7 +71,7 @@ func NewIngest(o Options, store ArrivalStore, topics *dlq.Topics, log *zap.Logge
 		return nil, fmt.Errorf("kafka ingest: %w", err)
 	}
 	metrics := newIngestMetrics(reg)
-	return &Ingest{
+	in := &Ingest{
 		o:            o,
 		store:        store,
 		topics:       topics,
@@ -80,11 +79,11 @@ func NewIngest(o Options, store ArrivalStore, topics *dlq.Topics, log *zap.Logge
 		reg:          reg,
 		metrics:      metrics,
 		assignments:  &assignmentSet{byPartition: map[topicPartition]*assignment{}},
-		ids:          &topicIDs{current: map[string][16]byte{}},
-		logRanges:    &logRanges{},
 		pendingLimit: newPendingLimit(),
 		status:       &status{metrics: metrics},
-	}, nil
+	}
+	in.logRanges.Store(&logRanges{})
+	return in, nil
 }
 
 // Run ingests dead letters until the context ends. Then it stores the current batch, for
@@ -106,13 +105,8 @@ func (in *Ingest) Run(ctx context.Context) error {
 	defer abandon()
 	defer context.AfterFunc(ctx, func() {
 		in.log.Info("ingest stopping")
-		timer := time.NewTimer(in.o.StopGrace)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			abandon()
-		case <-work.Done():
-		}
+		sleep(work, in.o.StopGrace)
+		abandon()
 	})()
 
 	var watch sync.WaitGroup
@@ -186,7 +180,9 @@ func (in *Ingest) poll(ctx, work context.Context) {
 		if time.Since(began) > pollBudget {
 			in.client.AllowRebalance() // a slow store must not delay a rebalance
 		}
-		in.decode(work, batch)
+		if in.o.Decoder != nil {
+			in.o.Decoder.DecodeArrivals(work, arrivalsOf(batch))
+		}
 		in.storeBatch(work, batch)
 	}
 	in.commit(work, in.assignments.all(nil))
@@ -201,11 +197,9 @@ func (in *Ingest) poll(ctx, work context.Context) {
 // received is a fetched record that is not stored yet, with the assignment that the record
 // belongs to.
 type received struct {
-	// arrival is zero for the marker of a transaction. A marker only moves the position, so
+	// arrival is nil for the marker of a transaction. A marker only moves the position, so
 	// that Kafka's deletion of the marker does not count as a loss.
-	arrival    dlq.Arrival
-	isMarker   bool
-	offset     int64
+	arrival    *dlq.Arrival
 	assignment *assignment
 	after      dlq.Position // the partition's position once the record is stored
 	logStart   int64        // the partition's log start offset at the fetch; -1 if unknown
@@ -217,13 +211,13 @@ func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][
 	var recreated []*assignment
 	bytes := 0
 	fetches.EachTopic(func(topic kgo.FetchTopic) {
-		topicID := in.ids.of(topic)
 		topic.EachPartition(func(fetched kgo.FetchPartition) {
 			assignment := in.assignments.assignment(topicPartition{topic.Topic, fetched.Partition})
 			if assignment == nil || len(fetched.Records) == 0 {
 				return // the partition was revoked after the fetch, or has no records
 			}
-			if assignment.topicID != topicID { // the topic was re-created, with new offsets
+			topicID := cmp.Or(topic.TopicID, assignment.topicID) // a fetch names no topic ids before Kafka 3.1
+			if assignment.topicID != topicID {                   // the topic was re-created, with new offsets
 				recreated = append(recreated, assignment.recreated(topicID))
 				return
 			}
@@ -238,14 +232,12 @@ func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][
 				}
 				bytes += size
 				next := received{
-					isMarker:   r.Attrs.IsControl(),
-					offset:     r.Offset,
 					assignment: assignment,
 					after:      dlq.Position{Next: r.Offset + 1, Epoch: r.LeaderEpoch},
 					logStart:   fetched.LogStartOffset,
 				}
-				if !next.isMarker {
-					next.arrival = ArrivalOf(in.topics, in.o.Grouping, in.o.MaxRetries, topicID, r)
+				if !r.Attrs.IsControl() {
+					next.arrival = new(ArrivalOf(in.topics, in.o.Grouping, in.o.MaxRetries, topicID, r))
 				}
 				batch = append(batch, next)
 			}
@@ -263,19 +255,6 @@ func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][
 	return batches
 }
 
-func (in *Ingest) decode(ctx context.Context, batch []received) {
-	if in.o.Decoder == nil {
-		return
-	}
-	arrivals := make([]*dlq.Arrival, 0, len(batch))
-	for i := range batch {
-		if !batch[i].isMarker {
-			arrivals = append(arrivals, &batch[i].arrival)
-		}
-	}
-	in.o.Decoder.DecodeArrivals(ctx, arrivals)
-}
-
 // A failed store is repeated after storeBackoffMin. Each further wait is twice as long, up to storeBackoffMax.
 const (
 	storeBackoffMin = 100 * time.Millisecond
@@ -290,12 +269,13 @@ func (in *Ingest) storeBatch(work context.Context, batch []received) {
 			return
 		}
 		assignments, advances := advancesOf(batch)
-		stored, err := in.tryStore(work, arrivalsOf(batch), advances)
+		arrivals := arrivalsOf(batch)
+		stored, err := in.tryStore(work, arrivals, advances)
 		if err == nil {
 			in.status.setError(storeFails, nil)
 			in.advanced(assignments, advances)
-			in.count(batch, stored)
-			if in.hasPendingLimit() && in.pendingLimit.subtract(batch, in) {
+			in.count(arrivals, stored)
+			if in.hasPendingLimit() && in.pendingLimit.subtract(arrivals, in) {
 				in.enforcePendingLimit(work)
 			}
 			return
@@ -323,11 +303,11 @@ func (in *Ingest) storeBatch(work context.Context, batch []received) {
 	}
 }
 
-func arrivalsOf(batch []received) []dlq.Arrival {
-	arrivals := make([]dlq.Arrival, 0, len(batch))
-	for i := range batch {
-		if !batch[i].isMarker {
-			arrivals = append(arrivals, batch[i].arrival)
+func arrivalsOf(batch []received) []*dlq.Arrival {
+	arrivals := make([]*dlq.Arrival, 0, len(batch))
+	for _, r := range batch {
+		if r.arrival != nil {
+			arrivals = append(arrivals, r.arrival)
 		}
 	}
 	return arrivals
@@ -345,7 +325,7 @@ func advancesOf(batch []received) (assignments []*assignment, advances []dlq.Adv
 			advance := dlq.Advance{Partition: r.assignment.partitionID(), Topic: r.assignment.topic, From: r.assignment.position}
 			// Kafka has deleted unread records only before the log start offset. Later offsets
 			// are missing after a compaction, or belong to aborted transactions.
-			if next := r.assignment.position.Next; next >= 0 && r.offset >= r.logStart {
+			if next := r.assignment.position.Next; next >= 0 && r.after.Next > r.logStart {
 				advance.Lost = max(r.logStart-next, 0)
 			}
 			advances = append(advances, advance)
@@ -355,10 +335,14 @@ func advancesOf(batch []received) (assignments []*assignment, advances []dlq.Adv
 	return assignments, advances
 }
 
-func (in *Ingest) tryStore(work context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) ([]dlq.ID, error) {
+func (in *Ingest) tryStore(work context.Context, arrivals []*dlq.Arrival, advances []dlq.Advance) ([]dlq.ID, error) {
 	ctx, cancel := context.WithTimeout(work, storeTimeout)
 	defer cancel()
-	return in.store.Ingest(ctx, arrivals, advances)
+	values := make([]dlq.Arrival, len(arrivals))
+	for i, a := range arrivals {
+		values[i] = *a
+	}
+	return in.store.Ingest(ctx, values, advances)
 }
 
 func (in *Ingest) reportStalled(batch []received, wait time.Duration, err error) {
@@ -369,32 +353,27 @@ func (in *Ingest) reportStalled(batch []received, wait time.Duration, err error)
 		zap.Int("messages", len(batch)),
 		zap.String("topic", first.assignment.topic),
 		zap.Int32("partition", first.assignment.partition),
-		zap.Int64("offset", first.offset),
+		zap.Int64("offset", first.after.Next-1),
 		zap.Duration("wait", wait),
 	)
 }
 
 // count updates the metrics for a stored batch.
-func (in *Ingest) count(batch []received, stored []dlq.ID) {
+func (in *Ingest) count(arrivals []*dlq.Arrival, stored []dlq.ID) {
 	isNew := make(map[dlq.ID]bool, len(stored))
 	for _, id := range stored {
 		isNew[id] = true
 	}
 	debug := in.log.Core().Enabled(zap.DebugLevel)
-	for i := range batch {
-		a := &batch[i].arrival
-		if batch[i].isMarker {
-			continue
-		}
+	for _, a := range arrivals {
 		topic := in.metrics.topics.Of(a.DLQTopic)
-		switch {
-		case !isNew[a.ID]:
-			in.metrics.duplicates.WithLabelValues(topic).Inc()
-		default:
+		if isNew[a.ID] {
 			in.metrics.ingested.WithLabelValues(topic).Inc()
-			if !a.PreviousID.IsZero() {
-				in.metrics.cameBack.WithLabelValues(topic).Inc()
-			}
+		} else {
+			in.metrics.duplicates.WithLabelValues(topic).Inc()
+		}
+		if isNew[a.ID] && !a.PreviousID.IsZero() {
+			in.metrics.cameBack.WithLabelValues(topic).Inc()
 		}
 		in.metrics.lastArrival.WithLabelValues(topic).SetToCurrentTime()
 		if debug {
@@ -426,10 +405,8 @@ func put[V any](partitions map[string]map[int32]V, p topicPartition, value V) {
 }
 
 func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -126,7 +125,7 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 	if err != nil {
 		return err
 	}
-	in.logRanges.set(asked, starts, ends)
+	in.logRanges.Store(&logRanges{asked, starts, ends})
 	in.metrics.lag.Reset() // drops the topics that are no longer assigned
 	var behind []string
 	for _, topic := range topics {
@@ -215,23 +214,14 @@ const retentionConfig = "retention.ms"
 
 // logRanges are the start and end offsets of the partitions at the last request.
 type logRanges struct {
-	mu           sync.Mutex
 	asked        time.Time
 	starts, ends kadm.ListedOffsets
-}
-
-func (l *logRanges) set(asked time.Time, starts, ends kadm.ListedOffsets) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.asked, l.starts, l.ends = asked, starts, ends
 }
 
 // of returns the start offset of the assignment's partition, whether the partition was
 // empty, and when that was observed. An answer older than the assignment may concern a
 // deleted topic of the same name, and is not used.
 func (l *logRanges) of(a *assignment) (start int64, isEmpty bool, asked time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	first, known := l.starts.Lookup(a.topic, a.partition)
 	end, alsoKnown := l.ends.Lookup(a.topic, a.partition)
 	if !known || !alsoKnown || first.Err != nil || end.Err != nil || l.asked.Before(a.since) {

@@ -56,8 +56,13 @@ const (
 var waitingFor = [...]string{storeFails: WaitingForStore, groupFails: WaitingForKafka, brokersFail: WaitingForKafka, tooManyPending: WaitingForMaxPending}
 
 type status struct {
-	mu         sync.Mutex
-	metrics    *ingestMetrics
+	mu      sync.Mutex
+	metrics *ingestMetrics
+	ingestState
+}
+
+// ingestState is zero while the ingest does not run.
+type ingestState struct {
 	running    bool
 	partitions int
 	waits      [len(waitingFor)]waitReason
@@ -68,13 +73,6 @@ type status struct {
 type waitReason struct {
 	err   error
 	since time.Time
-}
-
-func (w *waitReason) set(err error) {
-	if err != nil && w.err == nil {
-		w.since = time.Now()
-	}
-	w.err = err
 }
 
 func (s *status) update(fn func()) {
@@ -92,10 +90,19 @@ func (s *status) update(fn func()) {
 }
 
 func (s *status) start()              { s.update(func() { s.running = true }) }
+func (s *status) stop()               { s.update(func() { s.ingestState = ingestState{} }) }
 func (s *status) setPartitions(n int) { s.report(func() { s.partitions = n }) }
 
 // setError notes why the ingest waits; nil ends the wait.
-func (s *status) setError(r reason, err error) { s.report(func() { s.waits[r].set(err) }) }
+func (s *status) setError(r reason, err error) {
+	s.report(func() {
+		wait := &s.waits[r]
+		if err != nil && wait.err == nil {
+			wait.since = time.Now()
+		}
+		wait.err = err
+	})
+}
 
 func (s *status) addLost(topic string, n int64) {
 	s.report(func() { s.lost, s.lostTopic = s.lost+n, topic })
@@ -108,13 +115,6 @@ func (s *status) report(fn func()) {
 		if s.running {
 			fn()
 		}
-	})
-}
-
-func (s *status) stop() {
-	s.update(func() {
-		s.running, s.partitions, s.lost, s.lostTopic = false, 0, 0, ""
-		clear(s.waits[:])
 	})
 }
 

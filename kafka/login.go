@@ -33,10 +33,8 @@ func untilLoggedIn(ctx context.Context, do func() error) error {
 	began := time.Now()
 	refusal := do()
 	for pause := firstLoginPause; isRefusedLogin(refusal) && time.Since(began)+pause <= loginPatience; pause = min(2*pause, longestLoginPause) {
-		select {
-		case <-ctx.Done():
+		if sleep(ctx, pause); ctx.Err() != nil {
 			return refusal
-		case <-time.After(pause):
 		}
 		err := do()
 		if err != nil && ctx.Err() != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"dlqmanager/dlq"
 )
@@ -25,26 +26,24 @@ type Lookup struct {
 	o   Options
 	log *zap.Logger
 	// slots bounds the lookups at once. Each has a connection, and perhaps a record in memory.
-	slots chan struct{}
+	slots *semaphore.Weighted
 }
 
 // NewLookup does not connect; the calls do.
 func NewLookup(o Options, log *zap.Logger) *Lookup {
-	return &Lookup{o: o.withDefaults(), log: log, slots: make(chan struct{}, 4)}
+	return &Lookup{o: o.withDefaults(), log: log, slots: semaphore.NewWeighted(4)}
 }
 
 // client waits for a slot, and returns a client that occupies the slot until done.
 func (l *Lookup) client(ctx context.Context, name string, more ...kgo.Opt) (client *kgo.Client, done func(), err error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
-	}
-	if client, err = newClient(append(l.o.connection(l.log, name), more...)); err != nil {
-		<-l.slots
+	if err := l.slots.Acquire(ctx, 1); err != nil {
 		return nil, nil, err
 	}
-	return client, func() { client.Close(); <-l.slots }, nil
+	if client, err = newClient(append(l.o.connection(l.log, name), more...)); err != nil {
+		l.slots.Release(1)
+		return nil, nil, err
+	}
+	return client, func() { client.Close(); l.slots.Release(1) }, nil
 }
 
 // Fetch reads the record that a pointer names; see dlq.Detail.IsPointer. The record is at an
@@ -147,9 +146,11 @@ func (l *Lookup) EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffs
 		return nil, fmt.Errorf("end offsets: %w: %w", dlq.ErrUnavailable, err)
 	}
 	defer done()
-	if topics, err = withoutDenied(ctx, client, topics); err != nil {
+	failed, err := topicErrors(ctx, client, topics)
+	if err != nil {
 		return nil, fmt.Errorf("end offsets: %w: %w", dlq.ErrUnavailable, err)
 	}
+	topics = slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return isDenied(failed[topic]) })
 	if len(topics) == 0 {
 		return nil, nil
 	}

@@ -207,6 +207,12 @@ func ownRecord(r *dlq.Record) dlq.Record {
 	return own
 }
 
+// ownPointed is ownRecord for the record that a message points to. That is no dead letter, and keeps the headers of families.
+func ownPointed(r dlq.Record) dlq.Record {
+	r.Headers = without(r.Headers, nil)
+	return r
+}
+
 // ComesOff tells which headers of a dead letter are not sent back with it: the headers of families, of bookkeeping, the name of
 // the group, and those of earlier retries.
 func ComesOff(headers []dlq.Header) func(dlq.Header) bool { return addedBy(familiesOf(headers)) }
@@ -228,12 +234,5 @@ func addedBy(added []*family) func(dlq.Header) bool {
 
 // without removes the headers that come off a message with these families.
 func without(headers []dlq.Header, added []*family) []dlq.Header {
-	comesOff := addedBy(added)
-	kept := make([]dlq.Header, 0, len(headers))
-	for _, header := range headers {
-		if !comesOff(header) {
-			kept = append(kept, header)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(headers), addedBy(added))
 }

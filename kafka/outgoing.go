@@ -12,23 +12,6 @@ import (
 	"dlqmanager/dlq"
 )
 
-// outgoing builds the record to republish, with the same value, byte for byte, and the
-// message's own headers. Two more headers identify the message if it comes back.
-//
-// Its timestamp is new. With the original timestamp, a target with a short retention
-// would delete the record on arrival. The client's delivery timeout counts from the
-// timestamp too, and would already be over.
-func outgoing(e *dlq.Envelope, republishKey string) *kgo.Record {
-	own := ownRecord(&e.Record)
-	return outgoingRecord(e, own.Key, own.Value, own.Headers, republishKey)
-}
-
-// outgoingPointed builds the record from the record that the message points to. The latter is no
-// dead letter, and keeps the headers of families.
-func outgoingPointed(e *dlq.Envelope, pointed *dlq.Record, republishKey string) *kgo.Record {
-	return outgoingRecord(e, pointed.Key, pointed.Value, without(pointed.Headers, nil), republishKey)
-}
-
 // Original returns the record of a message before its failure, for a target
 // outside Kafka. If the message only points to its record, the record is fetched with lookup; nil
 // without Kafka. The error is a *dlq.DeliveryError.
@@ -44,16 +27,21 @@ func Original(ctx context.Context, e *dlq.Envelope, lookup *Lookup) (dlq.Record,
 	if err != nil {
 		return dlq.Record{}, deliveryError(e.Target(), &sourceError{err})
 	}
-	pointed.Headers = without(pointed.Headers, nil)
-	return pointed, nil
+	return ownPointed(pointed), nil
 }
 
-func outgoingRecord(e *dlq.Envelope, key, value []byte, headers []dlq.Header, republishKey string) *kgo.Record {
-	r := &kgo.Record{Topic: e.Target(), Key: key, Value: value}
+// outgoing builds the record to republish, with the same value, byte for byte, and the
+// message's own headers. Two more headers identify the message if it comes back.
+//
+// Its timestamp is new. With the original timestamp, a target with a short retention
+// would delete the record on arrival. The client's delivery timeout counts from the
+// timestamp too, and would already be over.
+func outgoing(e *dlq.Envelope, own dlq.Record, republishKey string) *kgo.Record {
+	r := &kgo.Record{Topic: e.Target(), Key: own.Key, Value: own.Value}
 	if republishKey == RepublishUUIDKey {
 		r.Key = newKey()
 	}
-	r.Headers = withHeaders(headers,
+	r.Headers = withHeaders(own.Headers,
 		kgo.RecordHeader{Key: headerMessageID, Value: []byte(e.ID.String())},
 		kgo.RecordHeader{Key: headerRetryCount, Value: []byte(strconv.Itoa(e.RetryCount))})
 	return r
@@ -102,17 +90,12 @@ func newTopicLocks() *topicLocks {
 }
 
 // lock waits for the topic's lock, or returns the context's error.
-func (l *topicLocks) lock(ctx context.Context, topic string) error {
+func (l *topicLocks) lock(ctx context.Context, topic string) (unlock func(), err error) {
+	lock := l[maphash.String(topicSeed, topic)%uint64(len(l))]
 	select {
-	case l.of(topic) <- struct{}{}:
-		return nil
+	case lock <- struct{}{}:
+		return func() { <-lock }, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
-}
-
-func (l *topicLocks) unlock(topic string) { <-l.of(topic) }
-
-func (l *topicLocks) of(topic string) chan struct{} {
-	return l[maphash.String(topicSeed, topic)%uint64(len(l))]
 }

@@ -11,28 +11,12 @@ import (
 )
 
 // targetSet has the targets that the caller of Publish knows to be closed.
-type targetSet map[dlq.Target]struct{}
-
-func newTargetSet(list []dlq.Target) targetSet {
-	set := make(targetSet, len(list))
-	for _, target := range list {
-		set[target] = struct{}{}
-	}
-	return set
-}
-
-func (t targetSet) has(topic string, partition int32) bool {
-	if len(t) == 0 {
-		return false
-	}
-	_, ok := t[dlq.Target{Topic: topic, Partition: partition}]
-	return ok
-}
+type targetSet map[dlq.Target]bool
 
 // hasAll reports whether the first n partitions of the topic are closed.
 func (t targetSet) hasAll(topic string, n int) bool {
 	for partition := range n {
-		if !t.has(topic, int32(partition)) {
+		if !t[dlq.Target{Topic: topic, Partition: int32(partition)}] {
 			return false
 		}
 	}
@@ -105,7 +89,7 @@ func (t topicRouting) Partition(r *kgo.Record, n int) int {
 	if !ok {
 		return pick
 	}
-	closed := func() bool { return route.closed.has(r.Topic, int32(pick)) }
+	closed := func() bool { return route.closed[dlq.Target{Topic: r.Topic, Partition: int32(pick)}] }
 	if route.anyPartition && closed() && !route.closed.hasAll(r.Topic, n) {
 		for closed() {
 			if r.Key == nil {

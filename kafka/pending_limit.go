@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.uber.org/zap"
+
+	"dlqmanager/dlq"
 )
 
 // pendingLimit stops the ingest while too many messages are PENDING, in all topics or in
@@ -27,15 +29,11 @@ func (in *Ingest) hasPendingLimit() bool {
 }
 
 // subtract counts a stored batch, and reports whether a limit is reached.
-func (l *pendingLimit) subtract(batch []received, in *Ingest) (reached bool) {
-	for i := range batch {
-		if batch[i].isMarker {
-			continue
-		}
-		topic := batch[i].assignment.topic
-		l.remaining[topic]--
+func (l *pendingLimit) subtract(arrivals []*dlq.Arrival, in *Ingest) (reached bool) {
+	for _, a := range arrivals {
+		l.remaining[a.DLQTopic]--
 		l.remainingTotal--
-		reached = reached || in.o.MaxPending > 0 && l.remainingTotal <= 0 || in.o.MaxPendingPerTopic > 0 && l.remaining[topic] <= 0
+		reached = reached || in.o.MaxPending > 0 && l.remainingTotal <= 0 || in.o.MaxPendingPerTopic > 0 && l.remaining[a.DLQTopic] <= 0
 	}
 	return reached
 }

@@ -2,6 +2,8 @@ package kafka
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -17,22 +19,24 @@ const beforeStart = -2
 // startOffsets replaces the group's committed offsets by the positions in the database. It
 // waits while the database is unavailable, and nothing is fetched meanwhile.
 func (in *Ingest) startOffsets(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-	if err := in.ids.refresh(ctx, in.group.Load(), offsets); err != nil {
+	ids, err := topicIDs(ctx, in.group.Load(), slices.Collect(maps.Keys(offsets)))
+	if err != nil {
 		return nil, err
 	}
 	var assignments []*assignment
-	in.ids.mu.Lock()
 	for topic, partitions := range offsets {
-		id := in.ids.known(topic)
+		id, isKnown := ids[topic]
+		if !isKnown { // the group assigns it again once it exists
+			delete(offsets, topic)
+			continue
+		}
 		for partition := range partitions {
 			assignments = append(assignments, &assignment{topicPartition: topicPartition{topic, partition}, topicID: id, since: time.Now()})
 		}
 	}
-	in.ids.mu.Unlock()
 
 	var positions []dlq.Position
 	for wait := storeBackoffMin; ; wait = min(2*wait, storeBackoffMax) {
-		var err error
 		if positions, err = in.positions(ctx, assignments); err == nil {
 			break
 		}
@@ -98,8 +102,9 @@ func (in *Ingest) checkPositions(ctx context.Context) {
 func (in *Ingest) recordEmptied(ctx context.Context) {
 	var emptied []*assignment
 	var advances []dlq.Advance
+	ranges := in.logRanges.Load()
 	for _, a := range in.assignments.all(nil) {
-		start, isEmpty, looked := in.logRanges.of(a)
+		start, isEmpty, looked := ranges.of(a)
 		if a.position.Next < 0 || !isEmpty || start <= a.position.Next {
 			a.emptied = 0
 			continue

@@ -103,7 +103,8 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 
 	sends := make([]sending, len(envelopes))
 	for i := range envelopes {
-		sends[i].record, sends[i].envelope = outgoing(&envelopes[i], p.o.RepublishKey), &envelopes[i]
+		e := &envelopes[i]
+		sends[i].record, sends[i].envelope = outgoing(e, ownRecord(&e.Record), p.o.RepublishKey), e
 	}
 	d := newDispatch(p, sends, order, closed)
 	d.sendAll(ctx)
@@ -156,7 +157,10 @@ type sending struct {
 }
 
 func newDispatch(p *Publisher, sends []sending, order dlq.Order, closed []dlq.Target) *dispatch {
-	d := &dispatch{publisher: p, started: time.Now(), sends: sends, ordered: order != dlq.OrderNone, closed: newTargetSet(closed)}
+	d := &dispatch{publisher: p, started: time.Now(), sends: sends, ordered: order != dlq.OrderNone, closed: targetSet{}}
+	for _, target := range closed {
+		d.closed[target] = true
+	}
 	for i := range sends {
 		anyPartition := sends[i].record.Key == nil || p.o.RepublishKey == RepublishUUIDKey
 		sends[i].route = route{closed: d.closed, anyPartition: anyPartition, partition: dlq.AnyPartition}
@@ -239,15 +243,15 @@ func (d *dispatch) sendUnbatched(ctx context.Context, i int) {
 			s.err = err
 			return
 		}
-		record = *outgoingPointed(s.envelope, &pointed, d.publisher.o.RepublishKey)
+		record = *outgoing(s.envelope, ownPointed(pointed), d.publisher.o.RepublishKey)
 		s.route.anyPartition = pointed.Key == nil || d.publisher.o.RepublishKey == RepublishUUIDKey
 	}
-	topic := s.record.Topic
-	if err := d.publisher.unbatchedTopics.lock(ctx, topic); err != nil {
+	unlock, err := d.publisher.unbatchedTopics.lock(ctx, s.record.Topic)
+	if err != nil {
 		s.err = err
 		return
 	}
-	defer d.publisher.unbatchedTopics.unlock(topic)
+	defer unlock()
 	s.route.begin(ctx, &record)
 	s.batched = false
 	d.settle(s, &record, d.publisher.unbatched.ProduceSync(ctx, &record).FirstErr())
@@ -299,8 +303,8 @@ func (d *dispatch) settle(s *sending, r *kgo.Record, err error) {
 // whose results are known. The result tells whether the message was failed.
 func (d *dispatch) settleBlocked(i, settled int) bool {
 	s, r := &d.sends[i], d.sends[i].record
-	if d.closed.has(r.Topic, dlq.AnyPartition) {
-		s.err = targetClosedError(dlq.Target{Topic: r.Topic, Partition: dlq.AnyPartition})
+	if topic := (dlq.Target{Topic: r.Topic, Partition: dlq.AnyPartition}); d.closed[topic] {
+		s.err = targetClosedError(topic)
 		return true
 	}
 	if !d.ordered || r.Key == nil { // without a key there is no order

@@ -20,7 +20,7 @@ func Suspicion(headers []dlq.Header) string {
 		var reason string
 		switch header.Key {
 		case "retry_topic-original-timestamp", "retry_topic-backoff-timestamp":
-			reason = suspiciousNumber(header.Value, 1, 9) // a BigInteger; 9 bytes hold any long
+			reason = suspiciousNumber(header.Value)
 		case "retry_topic-attempts":
 			reason = suspiciousAttempts(header.Value)
 		case jsonTypesHeader:
@@ -47,9 +47,10 @@ func lostValue(headers []dlq.Header) string {
 	return keyData + " without " + valueData + ": the framework has replaced the value by the key"
 }
 
-func suspiciousNumber(value []byte, shortest, longest int) string {
-	if len(value) < shortest || len(value) > longest {
-		return fmt.Sprintf("has %d bytes, and the framework writes %d to %d", len(value), shortest, longest)
+// suspiciousNumber accepts a BigInteger. 9 bytes hold any long.
+func suspiciousNumber(value []byte) string {
+	if len(value) < 1 || len(value) > 9 {
+		return fmt.Sprintf("has %d bytes, and the framework writes 1 to 9", len(value))
 	}
 	if value[0] >= 0x80 {
 		return "is negative"

@@ -313,14 +313,8 @@ func (w *WatermarkPoller) pass(ctx context.Context) error {
 			names[end.topic] = true
 		}
 	}
-	if len(behind) > 0 {
-		visible, err := withoutDenied(ctx, w.client, slices.Collect(maps.Keys(names)))
-		if err != nil {
-			return fmt.Errorf("list topics: %w", err)
-		}
-		if err = w.forgetGone(ctx, behind, visible); err != nil {
-			return err
-		}
+	if err := w.forgetGone(ctx, behind, slices.Collect(maps.Keys(names))); err != nil {
+		return err
 	}
 	for _, p := range w.pending {
 		p.ends = slices.DeleteFunc(p.ends, func(end partitionEnd) bool { return !behind[end] })
@@ -328,28 +322,30 @@ func (w *WatermarkPoller) pass(ctx context.Context) error {
 	return nil
 }
 
-// forgetGone deletes the ends that ingest will never pass. visible are the topics that are not
-// denied.
-func (w *WatermarkPoller) forgetGone(ctx context.Context, behind map[partitionEnd]bool, visible []string) error {
-	maps.DeleteFunc(behind, func(end partitionEnd, _ bool) bool { return !slices.Contains(visible, end.topic) })
-	if len(visible) == 0 {
-		return nil // a request without topics would ask for all
-	}
-	topics, err := w.admin.ListTopics(ctx, visible...)
+// forgetGone deletes the ends that ingest will never pass. topics are the topics of the ends.
+func (w *WatermarkPoller) forgetGone(ctx context.Context, behind map[partitionEnd]bool, topics []string) error {
+	described, err := describeTopics(ctx, w.client, topics, 0)
 	if err != nil {
 		return fmt.Errorf("list topics: %w", err)
 	}
+	maps.DeleteFunc(behind, func(end partitionEnd, _ bool) bool {
+		topic := described[end.topic]
+		err := kerr.ErrorForCode(topic.ErrorCode)
+		return isDenied(err) || errors.Is(err, kerr.UnknownTopicOrPartition) || err == nil && topicIDOr(topic.TopicID, end.topic) != end.TopicID
+	})
+	topics = slices.DeleteFunc(topics, func(name string) bool { return described[name].ErrorCode != 0 })
+	if len(topics) == 0 {
+		return nil // a request without topics would ask for all
+	}
 	limited, cancel := context.WithTimeout(ctx, offsetsTimeout)
 	defer cancel()
-	starts, err := w.admin.ListStartOffsets(limited, visible...)
+	starts, err := w.admin.ListStartOffsets(limited, topics...)
 	if err != nil { // of some partitions; starts has the other partitions
 		w.log.Warn("cannot find the starts of some dead-letter topics; trying again", zap.Error(err))
 	}
 	maps.DeleteFunc(behind, func(end partitionEnd, _ bool) bool {
 		start, found := starts.Lookup(end.topic, end.Number)
-		id := currentID(topics, end.topic)
-		isGone := errors.Is(topics[end.topic].Err, kerr.UnknownTopicOrPartition) || !id.IsZero() && id != end.TopicID
-		return isGone || found && start.Err == nil && start.Offset >= end.end
+		return found && start.Err == nil && start.Offset >= end.end
 	})
 	return nil
 }
