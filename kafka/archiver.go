@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,23 +105,17 @@ func (a *Archiver) publishAll(ctx context.Context) {
 // dueTopics returns the archive topics of the topics that do not wait, and forgets the walks
 // of topics without exhausted messages.
 func (a *Archiver) dueTopics(ctx context.Context, topics []string) map[string]string {
-	walks := make(map[string]*walk, len(topics))
-	archives := make(map[string]string, len(topics))
+	walks, archives := map[string]*walk{}, map[string]string{}
 	for _, topic := range topics {
-		w := a.walks[topic]
-		if w == nil {
-			w = newWalk()
-		}
-		walks[topic] = w
-		if time.Now().Before(w.due) {
+		walks[topic] = cmp.Or(a.walks[topic], newWalk())
+		if time.Now().Before(walks[topic].due) {
 			continue
 		}
-		archive, err := a.archives.Of(topic)
-		if err != nil {
+		if archive, err := a.archives.Of(topic); err != nil {
 			a.warn(ctx, topic, err)
-			continue
+		} else {
+			archives[topic] = archive
 		}
-		archives[topic] = archive
 	}
 	a.walks = walks
 	return archives

@@ -2,7 +2,9 @@ package kafka
 
 import (
 	"context"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -100,23 +102,10 @@ func (s *assignmentSet) remove(partitions map[string][]int32) int {
 	return len(s.byPartition)
 }
 
-// all lists the assignments of the given partitions, or of all when that is nil.
-func (s *assignmentSet) all(only map[string][]int32) (assignments []*assignment) {
+func (s *assignmentSet) all() []*assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if only == nil {
-		for _, a := range s.byPartition {
-			assignments = append(assignments, a)
-		}
-	}
-	for topic, numbers := range only {
-		for _, number := range numbers {
-			if a := s.byPartition[topicPartition{topic, number}]; a != nil {
-				assignments = append(assignments, a)
-			}
-		}
-	}
-	return assignments
+	return slices.Collect(maps.Values(s.byPartition))
 }
 
 // filter returns the records whose assignment is still in the set.
@@ -163,7 +152,7 @@ func (in *Ingest) assigned(client *kgo.Client, added map[string][]int32) {
 }
 
 func (in *Ingest) revoked(ctx context.Context, partitions map[string][]int32) {
-	in.commit(ctx, in.assignments.all(partitions))
+	in.commit(ctx)
 	in.drop(partitions, "partitions revoked")
 }
 
@@ -178,8 +167,8 @@ func (in *Ingest) drop(partitions map[string][]int32, message string) {
 
 // commit commits the positions to the group, for Kafka's tools and their users. Nothing
 // else depends on commits, so they may fail or come late.
-func (in *Ingest) commit(ctx context.Context, assignments []*assignment) {
-	offsets := map[string]map[int32]kgo.EpochOffset{}
+func (in *Ingest) commit(ctx context.Context) {
+	assignments, offsets := in.assignments.all(), map[string]map[int32]kgo.EpochOffset{}
 	in.assignments.mu.Lock()
 	for _, a := range assignments {
 		if a.position.Next < 0 || a.position.Next == a.committed {

@@ -185,7 +185,7 @@ func (in *Ingest) poll(ctx, work context.Context) {
 		}
 		in.storeBatch(work, batch)
 	}
-	in.commit(work, in.assignments.all(nil))
+	in.commit(work)
 	if time.Since(began) > pollBudget {
 		in.client.AllowRebalance()
 	}
@@ -297,8 +297,8 @@ func (in *Ingest) storeBatch(work context.Context, batch []received) {
 			return
 		}
 		in.reportStalled(batch, wait, err)
-		in.commit(work, in.assignments.all(nil)) // the positions that earlier batches reached
-		in.client.AllowRebalance()               // a rebalance must not wait for the store
+		in.commit(work)            // the positions that earlier batches reached
+		in.client.AllowRebalance() // a rebalance must not wait for the store
 		sleep(work, wait)
 	}
 }

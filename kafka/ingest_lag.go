@@ -40,11 +40,9 @@ func (in *Ingest) settleErrors(ctx context.Context, fetches kgo.Fetches) {
 		default:
 			err = withGrant(err, kmsg.ACLOperationRead, topic, in.o.ConsumerGroup)
 			in.status.setError(brokersFail, err)
-			if isDenied(err) {
-				in.logDenied(topic, err)
-				break
+			if !isDenied(err) || in.denied.isDue(topic) {
+				in.log.Error("cannot fetch dead letters", zap.String("topic", topic), zap.Int32("partition", partition), zap.Error(err))
 			}
-			in.log.Error("cannot fetch dead letters", zap.String("topic", topic), zap.Int32("partition", partition), zap.Error(err))
 		}
 	})
 	if len(recreated) > 0 {
@@ -56,13 +54,6 @@ func (in *Ingest) settleErrors(ctx context.Context, fetches kgo.Fetches) {
 	}
 	if failed {
 		sleep(ctx, errorPause)
-	}
-}
-
-// logDenied logs that a topic cannot be read.
-func (in *Ingest) logDenied(topic string, err error) {
-	if in.denied.isDue(topic) {
-		in.log.Error("cannot fetch dead letters", zap.String("topic", topic), zap.Error(err))
 	}
 }
 
@@ -105,7 +96,9 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 		_, assigned := positions[topic]
 		switch err := failed[topic]; {
 		case isDenied(err):
-			in.logDenied(topic, withGrant(err, kmsg.ACLOperationRead, topic, ""))
+			if in.denied.isDue(topic) {
+				in.log.Error("cannot fetch dead letters", zap.String("topic", topic), zap.Error(withGrant(err, kmsg.ACLOperationRead, topic, "")))
+			}
 		case errors.Is(err, kerr.UnknownTopicOrPartition):
 			delete(in.assignedTopics, topic)
 		case assigned:

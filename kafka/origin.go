@@ -105,7 +105,7 @@ func isTopicID(text string) bool {
 
 // attemptCount is 0 when unknown. Early releases of Spring write a single byte.
 func (f *family) attemptCount(headers []dlq.Header) int {
-	value := f.newest(headers, f.attempts)
+	value := valueOf(headers, f.attempts, !f.newestFirst) // at the last hop
 	n, ok := f.number(value, 4)
 	if f.binary && len(value) == 1 {
 		n, ok = int64(value[0]), true
@@ -166,14 +166,9 @@ func (h hop) text(names []string) string {
 	return ""
 }
 
-// oldest and newest return the value that a field has at the first and at the last hop.
-// Frameworks append their headers, unless newestFirst is set.
+// oldest returns the value that a field has at the first hop. Frameworks append their headers, unless newestFirst is set.
 func (f *family) oldest(headers []dlq.Header, names []string) []byte {
 	return valueOf(headers, names, f.newestFirst)
-}
-
-func (f *family) newest(headers []dlq.Header, names []string) []byte {
-	return valueOf(headers, names, !f.newestFirst)
 }
 
 // valueOf returns the first or the last value of the first name that is present.

@@ -81,7 +81,7 @@ func (in *Ingest) checkPositions(ctx context.Context) {
 	}
 	in.positionsChecked = time.Now()
 	in.enforcePendingLimit(ctx)
-	assignments := in.assignments.all(nil)
+	assignments := in.assignments.all()
 	if len(assignments) == 0 {
 		return
 	}
@@ -103,7 +103,7 @@ func (in *Ingest) recordEmptied(ctx context.Context) {
 	var emptied []*assignment
 	var advances []dlq.Advance
 	ranges := in.logRanges.Load()
-	for _, a := range in.assignments.all(nil) {
+	for _, a := range in.assignments.all() {
 		start, isEmpty, looked := ranges.of(a)
 		if a.position.Next < 0 || !isEmpty || start <= a.position.Next {
 			a.emptied = 0
