@@ -71,19 +71,13 @@ func (d *Decoder) load(ctx context.Context, id uint32) (*schema, error) {
 	}
 	d.metrics.requests.WithLabelValues(resultFailed).Inc()
 	if d.breaker.fail(known) {
+		if errors.As(err, new(*sr.ResponseError)) {
+			err = known // the body of the answer may be long or quote the credentials
+		}
 		d.log.Warn("the schema registry has failed; values are stored as bytes until it answers",
-			zap.String("error", logged(err)), zap.Duration("pause", pause))
+			zap.String("error", short(err)), zap.Duration("pause", pause))
 	}
 	return nil, known
-}
-
-// logged is a failure of the registry without the body of its answer, which may be long or
-// quote the credentials.
-func logged(err error) string {
-	if response := (*sr.ResponseError)(nil); errors.As(err, &response) {
-		return unavailable(err).Error()
-	}
-	return short(err)
 }
 
 // unavailable is a failure of the registry in words without hosts, or a *failure as it is.
@@ -138,7 +132,14 @@ func (f *fetch) run(ctx context.Context, id uint32) error {
 
 // add adds a schema after its references.
 func (f *fetch) add(ctx context.Context, name string, s sr.Schema, depth int) error {
-	if f.size += len(s.Schema); f.size > maxText {
+	f.size += len(s.Schema)
+	if s.SchemaMetadata != nil {
+		for field, tags := range s.SchemaMetadata.Tags {
+			f.tags[field] = append(f.tags[field], tags...)
+			f.size += len(field) + len(tags) + len(strings.Join(tags, ""))
+		}
+	}
+	if f.size > maxText {
 		return badSchema("its schema and the references have more than %d bytes", maxText)
 	}
 	if depth > maxDepth {
@@ -150,14 +151,6 @@ func (f *fetch) add(ctx context.Context, name string, s sr.Schema, depth int) er
 		}
 	}
 	f.sources = append(f.sources, &source{text: s.Schema, name: name})
-	if s.SchemaMetadata != nil {
-		for field, tags := range s.SchemaMetadata.Tags {
-			f.tags[field] = append(f.tags[field], tags...)
-			if f.size += len(field) + len(tags) + len(strings.Join(tags, "")); f.size > maxText {
-				return badSchema("its schema and the references have more than %d bytes", maxText)
-			}
-		}
-	}
 	return nil
 }
 

@@ -268,11 +268,9 @@ func (f *tagFinder) has(tags []string) bool {
 }
 
 func (f *tagFinder) add(place ...string) {
-	path := masking.Whole
-	if len(place) > 0 {
-		if parsed, err := masking.ParsePath(strings.Join(place, ".")); err == nil {
-			path = parsed
-		}
+	path, err := masking.ParsePath(strings.Join(place, "."))
+	if err != nil { // also for the root
+		path = masking.Whole
 	}
 	f.paths[path.String()] = path
 }
