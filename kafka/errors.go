@@ -54,12 +54,10 @@ var targetOnly = []error{
 // so is a topic that does not exist: an operator can create the topic.
 func categoryOf(err error) dlq.Category {
 	is := func(target error) bool { return errors.Is(err, target) }
-	var certificate *tls.CertificateVerificationError
-	var alert tls.AlertError
 	switch {
 	case slices.ContainsFunc(badData, is):
 		return dlq.CategoryBadData
-	case slices.ContainsFunc(auth, is), errors.As(err, &certificate), errors.As(err, &alert):
+	case slices.ContainsFunc(auth, is), errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(tls.AlertError)):
 		return dlq.CategoryAuth
 	case is(kerr.ThrottlingQuotaExceeded):
 		return dlq.CategoryRateLimit
@@ -158,8 +156,7 @@ func (c *connectionFailures) explain(err error, since time.Time) error {
 }
 
 func deliveryError(topic string, err error) *dlq.DeliveryError {
-	var source *sourceError
-	messageOnly := errors.As(err, &source) || errors.Is(err, dlq.ErrGone)
+	messageOnly := errors.As(err, new(*sourceError)) || errors.Is(err, dlq.ErrGone)
 	if !messageOnly {
 		err = withGrant(err, kmsg.ACLOperationWrite, topic, "")
 	}

@@ -49,7 +49,6 @@ type Ingest struct {
 	metrics     *ingestMetrics
 	assignments *assignmentSet
 	status      *status
-	running     atomic.Bool
 
 	client           *kgo.Client                // set by Run
 	group            atomic.Pointer[kgo.Client] // the same client, for the group's callbacks, which may run before client is set
@@ -90,11 +89,9 @@ func NewIngest(o Options, store ArrivalStore, topics *dlq.Topics, log *zap.Logge
 // at most Options.StopGrace, commits, and leaves the group. Run waits for unavailable
 // brokers, and returns an error only when the start fails.
 func (in *Ingest) Run(ctx context.Context) error {
-	if !in.running.CompareAndSwap(false, true) {
+	if !in.status.start() { // before the client starts, because the client's hooks update the status
 		return errors.New("the ingest is running already")
 	}
-	defer in.running.Store(false)
-	in.status.start() // before the client starts, because the client's hooks update the status
 	defer in.status.stop()
 	if err := in.open(); err != nil {
 		return err

@@ -31,11 +31,10 @@ func (in *Ingest) settleErrors(ctx context.Context, fetches kgo.Fetches) {
 			return // not an error: a poll without records
 		}
 		failed = true
-		var loss *kgo.ErrDataLoss
 		switch {
 		case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.InconsistentTopicID):
 			recreated = append(recreated, topic)
-		case errors.As(err, &loss):
+		case errors.As(err, new(*kgo.ErrDataLoss)):
 			in.log.Warn("Kafka lost records that were already read; continuing with the remaining ones", zap.Error(err))
 		default:
 			err = withGrant(err, kmsg.ACLOperationRead, topic, in.o.ConsumerGroup)

@@ -89,7 +89,12 @@ func (s *status) update(fn func()) {
 	s.metrics.partitions.Set(float64(s.partitions))
 }
 
-func (s *status) start()              { s.update(func() { s.running = true }) }
+// start reports false if the ingest runs already.
+func (s *status) start() (isFirst bool) {
+	s.update(func() { isFirst, s.running = !s.running, true })
+	return isFirst
+}
+
 func (s *status) stop()               { s.update(func() { s.ingestState = ingestState{} }) }
 func (s *status) setPartitions(n int) { s.report(func() { s.partitions = n }) }
 
