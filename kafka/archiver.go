@@ -61,9 +61,7 @@ func NewArchiver(publisher *Publisher, store ExhaustedStore, archives *dlq.Archi
 			Help: "Attempts to publish an exhausted message that failed, by dead-letter topic and category of the error. " +
 				"Topics beyond the first 1000 are counted as \"other\".",
 		}, []string{"topic", "category"})}
-	if reg != nil {
-		reg.MustRegister(a.published, a.failed)
-	}
+	reg.MustRegister(a.published, a.failed)
 	return a
 }
 

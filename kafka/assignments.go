@@ -112,13 +112,7 @@ func (s *assignmentSet) all() []*assignment {
 func (s *assignmentSet) filter(batch []received) []received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept := batch[:0:0]
-	for _, r := range batch {
-		if s.byPartition[r.assignment.topicPartition] == r.assignment {
-			kept = append(kept, r)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(batch), func(r received) bool { return s.byPartition[r.assignment.topicPartition] != r.assignment })
 }
 
 // move sets the positions of assignments to the ends of their advances.

@@ -132,7 +132,7 @@ func TestWhatIsSentBackIsTheRecordThatTheConsumerFailedOn(t *testing.T) {
 			a := corpusArrival(t, s)
 			envelope := dlq.Envelope{ID: a.ID, OriginalTopic: a.Origin.Topic, RetryCount: 1, Record: a.Record}
 			sent := outgoing(&envelope, ownRecord(&envelope.Record), "original")
-			if _, pointer := pointedBy(&envelope); pointer {
+			if pointedBy(&envelope) != nil {
 				original := recordOf(s.Original.record())
 				sent = outgoing(&envelope, ownPointed(original), "original")
 			}

@@ -200,8 +200,6 @@ func newIngestMetrics(reg prometheus.Registerer) *ingestMetrics {
 		partitions: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "dlq_ingest_partitions", Help: "Partitions assigned to this process."}),
 	}
-	if reg != nil {
-		reg.MustRegister(m.ingested, m.duplicates, m.cameBack, m.lost, m.lag, m.expiring, m.lastArrival, m.held, m.stalled, m.partitions)
-	}
+	reg.MustRegister(m.ingested, m.duplicates, m.cameBack, m.lost, m.lag, m.expiring, m.lastArrival, m.held, m.stalled, m.partitions)
 	return m
 }

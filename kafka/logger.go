@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
@@ -28,15 +27,7 @@ func (l logger) Level() kgo.LogLevel {
 }
 
 func (l logger) Log(level kgo.LogLevel, msg string, keyvals ...any) {
-	entry := l.log.Check(zapLevel(level), msg)
-	if entry == nil {
-		return
-	}
-	fields := make([]zap.Field, 0, len(keyvals)/2)
-	for i := 0; i+1 < len(keyvals); i += 2 {
-		fields = append(fields, zap.Any(fmt.Sprint(keyvals[i]), keyvals[i+1]))
-	}
-	entry.Write(fields...)
+	l.log.Sugar().Logw(zapLevel(level), msg, keyvals...)
 }
 
 // hourly lets an error that lasts into the log once an hour for each topic or group.

@@ -116,20 +116,20 @@ func recordOf(r *kgo.Record) dlq.Record {
 	return dlq.Record{Key: r.Key, Value: r.Value, Headers: headers, Timestamp: r.Timestamp.UTC()}
 }
 
-// pointedBy returns the origin that a message only points to; ok is false for a message
+// pointedBy returns the origin that a message only points to, or nil for a message
 // with a record of its own. The origin is in the topic that the message goes to: otherwise
 // the headers of a dead letter could copy any record into any topic.
-func pointedBy(e *dlq.Envelope) (origin dlq.Origin, ok bool) {
+func pointedBy(e *dlq.Envelope) *dlq.Origin {
 	if e.Record.Key != nil || e.Record.Value != nil {
-		return dlq.Origin{}, false
+		return nil
 	}
 	for _, f := range familiesOf(e.Record.Headers) {
-		if f.name == dlq.FamilyShareGroup {
-			origin, ok = f.origin(e.Record.Headers)
-			return origin, ok && origin.Topic == e.OriginalTopic
+		origin, ok := f.origin(e.Record.Headers)
+		if ok && f.name == dlq.FamilyShareGroup && origin.Topic == e.OriginalTopic {
+			return &origin
 		}
 	}
-	return dlq.Origin{}, false
+	return nil
 }
 
 // EndOffsets returns the offset of the next record of every partition of the topics, sorted

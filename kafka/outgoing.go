@@ -16,13 +16,13 @@ import (
 // outside Kafka. If the message only points to its record, the record is fetched with lookup; nil
 // without Kafka. The error is a *dlq.DeliveryError.
 func Original(ctx context.Context, e *dlq.Envelope, lookup *Lookup) (dlq.Record, error) {
-	origin, isPointer := pointedBy(e)
-	if !isPointer {
+	origin := pointedBy(e)
+	if origin == nil {
 		return ownRecord(&e.Record), nil
 	}
 	pointed, err := dlq.Record{}, errors.New("the record is in Kafka, which is not configured")
 	if lookup != nil {
-		pointed, err = lookup.Fetch(ctx, origin, e.Record.Timestamp)
+		pointed, err = lookup.Fetch(ctx, *origin, e.Record.Timestamp)
 	}
 	if err != nil {
 		return dlq.Record{}, deliveryError(e.Target(), &sourceError{err})

@@ -104,7 +104,7 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 	sends := make([]sending, len(envelopes))
 	for i := range envelopes {
 		e := &envelopes[i]
-		sends[i].record, sends[i].envelope = outgoing(e, ownRecord(&e.Record), p.o.RepublishKey), e
+		sends[i] = sending{record: outgoing(e, ownRecord(&e.Record), p.o.RepublishKey), envelope: e, pointer: pointedBy(e)}
 	}
 	d := newDispatch(p, sends, order, closed)
 	d.sendAll(ctx)
@@ -149,6 +149,7 @@ type dispatch struct {
 type sending struct {
 	record   *kgo.Record
 	envelope *dlq.Envelope // of the record's message; nil for a record of the archive
+	pointer  *dlq.Origin   // of the record that the message only points to, or nil
 	route    route
 	batched  bool // it was sent in a shared batch
 	err      error
@@ -175,19 +176,10 @@ func (s *sending) refusesBatch() bool {
 	return categoryOf(s.err) == dlq.CategoryBadData || s.envelope == nil && errors.Is(s.err, kerr.UnknownServerError)
 }
 
-// pointer returns the origin of the record that a message only points to.
-func (s *sending) pointer() (origin dlq.Origin, ok bool) {
-	if s.envelope == nil {
-		return dlq.Origin{}, false
-	}
-	return pointedBy(s.envelope)
-}
-
 // isUnbatched reports whether a record is sent alone: the record is too large for a batch, or
 // must be fetched first, which happens one at a time to bound the memory.
 func (s *sending) isUnbatched() bool {
-	_, pointer := s.pointer()
-	return pointer || tooBigForBatch(s.record)
+	return s.pointer != nil || tooBigForBatch(s.record)
 }
 
 // sendBatched sends records in batches, starting at an index, and returns the index
@@ -237,8 +229,8 @@ func (d *dispatch) sendUnbatched(ctx context.Context, i int) {
 	s := &d.sends[i]
 	record := *s.record // the library has changed the record that was refused
 	record.Timestamp = time.Time{}
-	if origin, pointer := s.pointer(); pointer {
-		pointed, err := d.fetch(ctx, origin, s.envelope)
+	if s.pointer != nil {
+		pointed, err := d.fetch(ctx, *s.pointer, s.envelope)
 		if err != nil {
 			s.err = err
 			return
