@@ -382,12 +382,11 @@ func (in *Ingest) count(arrivals []*dlq.Arrival, stored []dlq.ID) {
 
 // every calls do at once and then once in each interval, until ctx ends.
 func every(ctx context.Context, interval time.Duration, do func(context.Context)) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
+	tick := time.Tick(interval)
 	for ctx.Err() == nil {
 		do(ctx)
 		select {
-		case <-ticker.C:
+		case <-tick:
 		case <-ctx.Done():
 		}
 	}

@@ -77,7 +77,7 @@ func (w *avroWriter) value(t *avroType, value any) error {
 	if w.left -= 1 + (len(text)+len(t.symbols))/avroStep; w.left < 0 {
 		return errAvroSteps
 	}
-	fits := false // if not, an error drops what is written
+	var fits bool // if not, an error drops what is written
 	switch t.kind {
 	case "null":
 		fits = value == nil
