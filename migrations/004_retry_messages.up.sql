@@ -155,8 +155,7 @@ CREATE INDEX IF NOT EXISTS idx_dlq_plans_expires_at ON dlq.dlq_plans (expires_at
 CREATE TABLE IF NOT EXISTS dlq.dlq_job_lanes (
     job_id           UUID        NOT NULL REFERENCES dlq.dlq_jobs ON DELETE CASCADE,
     lane              INT         NOT NULL,               -- from 0
-    first_bucket      INT         NOT NULL DEFAULT 0,     -- the lane has the messages of the buckets from this one
-    last_bucket       INT         NOT NULL DEFAULT 1023,  -- to this one, by the low 10 bits of their key_hash
+    first_bucket INT NOT NULL DEFAULT 0, last_bucket INT NOT NULL DEFAULT 1023, -- by the low 10 bits of key_hash
     cursor            BIGINT      NOT NULL DEFAULT 0,     -- the seq up to which the lane has scanned
     retried           BIGINT      NOT NULL DEFAULT 0,     -- delivered
     failed            BIGINT      NOT NULL DEFAULT 0,     -- PENDING again

@@ -427,7 +427,7 @@ func TestTheCountGivesTheLanesAboutAsManyMessagesEach(t *testing.T) {
 			i++
 		}
 	}
-	_, err := p.StoreArrivals(t.Context(), arrivals)
+	_, err := p.Ingest(t.Context(), arrivals, nil)
 	require.NoError(t, err)
 	job, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 4))
 	require.NoError(t, err)
