@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"dlqmanager/client"
 )
@@ -95,7 +96,7 @@ func (s *session) changeOne(of subject, use, short, example string, v view, chan
 	if of.complete != nil {
 		cmd.ValidArgsFunction = s.firstArgument(of.complete)
 	}
-	reason := reasonFlag(cmd)
+	reason := reasonFlag(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, c, t, err := s.begin(v)
 		if err != nil {
@@ -117,8 +118,8 @@ func (s *session) changeOne(of subject, use, short, example string, v view, chan
 	return cmd
 }
 
-func reasonFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().String("reason", "", "why, for the audit")
+func reasonFlag(flags *pflag.FlagSet) *string {
+	return flags.String("reason", "", "why, for the audit")
 }
 
 // valueOf is the zero value for nil.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"dlqmanager/client"
 )
@@ -21,7 +22,7 @@ var exportView = view{noun: "messages", sample: client.MessageLine{}, columns: [
 
 // exportFlags choose the messages of an export.
 type exportFlags struct {
-	filters *filters
+	filters *pflag.FlagSet
 	limit   int64
 	cursor  string
 }
@@ -78,7 +79,7 @@ const longestPause = 10 * time.Second
 // export reads messages until there are no more, and continues after an outage of the API. It returns the cursor after the
 // last message that take has taken.
 func (s *session) export(ctx context.Context, c *client.Client, topic string, f *exportFlags, take func(client.ExportedMessage) error) (string, error) {
-	options, err := f.filters.query()
+	options, err := queryOf(f.filters)
 	if err != nil {
 		return "", err
 	}

@@ -48,35 +48,25 @@ type option struct{ name, help string }
 // listCommand makes the list of a noun. Its flags become query parameters.
 func (s *session) listCommand(use, short, example string, v view, fetch call, filtered bool, options ...option) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: argumentsOf(use)}
-	parameters := map[string]*string{}
+	parameters, filters := newFlags(), newFlags()
 	for _, o := range options {
-		parameters[o.name] = cmd.Flags().String(flagName(o.name), "", o.help)
+		parameters.String(o.name, "", o.help)
 	}
+	cmd.Flags().AddFlagSet(parameters)
 	limit := new(int64)
 	if !v.whole {
 		limit = cmd.Flags().Int64("limit", 50, "at most so many; 0 for all")
 	}
-	var filters *filters
 	if filtered {
 		filters = s.addFilters(cmd)
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *limit < 0 {
 			return usageError{fmt.Errorf("--limit is 0 or more, not %d", *limit)}
 		}
-		var queries []client.RequestOption
-		if filters != nil {
-			if queries, err = filters.query(); err != nil {
-				return err
-			}
-		}
-		for name, value := range parameters {
-			if cmd.Flags().Changed(flagName(name)) {
-				if name == "target_id" {
-					*value = withoutNoun(*value)
-				}
-				queries = append(queries, client.Query(name, *value))
-			}
+		queries, err := queryOf(filters, parameters)
+		if err != nil {
+			return err
 		}
 		return s.list(cmd.Context(), v, args, *limit, fetch, queries)
 	}

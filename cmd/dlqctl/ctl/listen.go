@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"dlqmanager/client"
 )
@@ -123,8 +124,8 @@ func loopback(address string) (string, error) {
 
 // awaitChange returns when the newest message that matches is another than at the tag, and its tag. Unlike an export, the
 // look is not audited.
-func (s *session) awaitChange(ctx context.Context, c *client.Client, topic string, f *filters, tag string) (string, error) {
-	options, err := f.query()
+func (s *session) awaitChange(ctx context.Context, c *client.Client, topic string, filters *pflag.FlagSet, tag string) (string, error) {
+	options, err := queryOf(filters)
 	if err != nil {
 		return "", err
 	}

@@ -71,7 +71,7 @@ Exit code 3: the retry has ended and the message was not delivered.`,
 		Example: `  dlqctl messages retry 01a214f0-d99b-85ca-9c4b-208d64cffa24
   dlqctl messages retry 01a214f0-d99b-85ca-9c4b-208d64cffa24 --value repaired.json --reason "the amount was missing"`,
 	}
-	flags, reason := cmd.Flags(), reasonFlag(cmd)
+	flags, reason := cmd.Flags(), reasonFlag(cmd.Flags())
 	flags.StringVar(&target, "target-topic", "", "topic to send to instead of the original one")
 	flags.StringVar(&key, "key", "", "key to send instead of the stored one")
 	flags.StringVar(&value, "value", "", "file with the value to send instead of the stored one; - for the standard input")

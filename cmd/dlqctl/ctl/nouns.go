@@ -96,7 +96,7 @@ func (s *session) auditCommand() *cobra.Command {
 		listOf((*client.Client).ListOperations), false,
 		option{"subject", "only changes by this person"}, option{"action", "only this action, such as dlq:job:create"},
 		option{"topic", "only changes in this topic"},
-		option{"target_id", "only changes of this message, group or job"}, option{"outcome", "only changes with this outcome"},
+		option{"target-id", "only changes of this message, group or job"}, option{"outcome", "only changes with this outcome"},
 		option{"from", "at this time or later"}, option{"to", "before this time"})
 	s.complete(list, "topic", completeTopics)
 	return group("audit", "See who did what, and why", list)

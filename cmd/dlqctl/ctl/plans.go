@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"dlqmanager/client"
 )
@@ -19,71 +20,58 @@ import (
 // kinds are the kinds of jobs.
 var kinds = []string{"retry", "revive", "dead", "delete", "restore"}
 
-// planFlags are the flags of a plan.
+// planFlags are the flags of a plan: the filters, the fields of its job, and the fields of the job's ramp.
 type planFlags struct {
-	filters            *filters
-	reason             string
-	rate               int64
-	target, order      string
-	ramp               []int64
-	rampWait, confirm  string
-	cameBack           float64
-	suspicious, follow bool
-	all                bool
+	filters, job, ramp *pflag.FlagSet
+	reason             *string
 }
 
-func (s *session) planFlags(cmd *cobra.Command, retry bool) *planFlags {
-	f := &planFlags{filters: s.addFilters(cmd)}
-	flags := cmd.Flags()
-	flags.StringVar(&f.reason, "reason", "", "why, for the audit")
-	if retry {
-		flags.Int64Var(&f.rate, "rate", 0, "messages a second at most; 0 for no limit")
-		flags.StringVar(&f.target, "target-topic", "", "topic to send to instead of the original one")
-		flags.StringVar(&f.order, "order", "", "key keeps the order of each key (default), none is faster")
-		flags.Int64SliceVar(&f.ramp, "ramp", nil, "begin with so many messages, then wait and look whether they came back, such as 1,10,100")
-		flags.StringVar(&f.rampWait, "ramp-wait", "", "how long a step of the ramp waits, such as 30s")
-		flags.StringVar(&f.confirm, "ramp-confirm", "", "verified: a step of the ramp also waits until consumers got past its messages")
-		flags.Float64Var(&f.cameBack, "max-came-back", 0, "share of messages that may come back before the ramp pauses the job, such as 0.05")
-		flags.BoolVar(&f.suspicious, "include-suspicious", false, "send also the messages whose headers are suspicious")
-		s.complete(cmd, "order", fixed("key", "none"))
-		s.complete(cmd, "ramp-confirm", fixed("verified"))
-		s.complete(cmd, "target-topic", completeTopics)
+func (s *session) planFlags(cmd *cobra.Command, retry bool) planFlags {
+	f := planFlags{filters: s.addFilters(cmd), job: newFlags(), ramp: newFlags()}
+	f.reason = reasonFlag(f.job)
+	if !retry {
+		cmd.Flags().AddFlagSet(f.job)
+		return f
 	}
+	f.job.Int64("rate", 0, "messages a second at most; 0 for no limit")
+	f.job.String("target-topic", "", "topic to send to instead of the original one")
+	f.job.String("order", "", "key keeps the order of each key (default), none is faster")
+	f.job.Bool("include-suspicious", false, "send also the messages whose headers are suspicious")
+	f.ramp.Int64Slice("ramp", nil, "begin with so many messages, then wait and look whether they came back, such as 1,10,100")
+	f.ramp.String("ramp-wait", "", "how long a step of the ramp waits, such as 30s")
+	f.ramp.String("ramp-confirm", "", "verified: a step of the ramp also waits until consumers got past its messages")
+	f.ramp.Float64("max-came-back", 0, "share of messages that may come back before the ramp pauses the job, such as 0.05")
+	cmd.Flags().AddFlagSet(f.job)
+	cmd.Flags().AddFlagSet(f.ramp)
+	s.complete(cmd, "order", fixed("key", "none"))
+	s.complete(cmd, "ramp-confirm", fixed("verified"))
+	s.complete(cmd, "target-topic", completeTopics)
 	return f
 }
 
 // request makes the body of a plan.
-func (f *planFlags) request(kind, topic string, flags interface{ Changed(string) bool }) (client.JobRequest, error) {
-	var request client.JobRequest
-	body, err := f.filters.body()
+func (f planFlags) request(kind, topic string) (request client.JobRequest, err error) {
+	body, err := fieldsOf(f.filters, f.job)
 	if err != nil {
 		return request, err
 	}
-	body["kind"], body["topic"] = kind, topic
-	ramp := map[string]any{"steps": f.ramp}
-	for flag, set := range map[string]func(){
-		"reason":             func() { body["reason"] = f.reason },
-		"rate":               func() { body["rate_limit"] = f.rate },
-		"target-topic":       func() { body["target_topic"] = f.target },
-		"order":              func() { body["order"] = f.order },
-		"include-suspicious": func() { body["include_suspicious"] = f.suspicious },
-		"ramp":               func() { body["ramp"] = ramp },
-		"ramp-wait":          func() { ramp["wait"] = f.rampWait },
-		"ramp-confirm":       func() { ramp["confirm"] = f.confirm },
-		"max-came-back":      func() { ramp["max_came_back"] = f.cameBack },
-	} {
-		if flags.Changed(flag) {
-			set()
+	ramp, err := fieldsOf(f.ramp)
+	if err != nil {
+		return request, err
+	}
+	if len(ramp) > 0 {
+		body["ramp"] = ramp
+		if ramp["steps"] == nil {
+			return request, usageError{errors.New("--ramp-wait, --ramp-confirm and --max-came-back need --ramp, such as --ramp 1,10,100")}
 		}
 	}
-	if (flags.Changed("ramp-wait") || flags.Changed("ramp-confirm") || flags.Changed("max-came-back")) && !flags.Changed("ramp") {
-		return request, usageError{errors.New("--ramp-wait, --ramp-confirm and --max-came-back need --ramp, such as --ramp 1,10,100")}
-	}
+	body["kind"], body["topic"] = kind, topic
 	content, err := json.Marshal(body)
 	if err != nil {
 		return request, err
 	}
-	return request, json.Unmarshal(content, &request)
+	err = json.Unmarshal(content, &request)
+	return request, err
 }
 
 func (s *session) planCommand() *cobra.Command {
@@ -108,7 +96,7 @@ KIND is retry, revive, dead, delete or restore. Without filters the plan takes t
 		if !slices.Contains(kinds, args[0]) {
 			return usageError{fmt.Errorf("%q is no kind of job; the kinds are %s", args[0], strings.Join(kinds, ", "))}
 		}
-		request, err := f.request(args[0], args[1], cmd.Flags())
+		request, err := f.request(args[0], args[1])
 		if err != nil {
 			return err
 		}
@@ -232,22 +220,22 @@ A whole topic needs --all. The job is a workflow: it goes on when dlqctl ends. "
   dlqctl %s orders.dlq.v1 --all --yes --follow`, kind, kind),
 	}
 	f := s.planFlags(cmd, kind == "retry")
-	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "follow the job until it ends; the exit code tells how")
-	cmd.Flags().BoolVar(&f.all, "all", false, "take every message of the topic")
+	follow := followFlag(cmd)
+	all := cmd.Flags().Bool("all", false, "take every message of the topic")
 	cmd.ValidArgsFunction = s.firstArgument(completeTopics)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		chosen, err := f.filters.body()
+		chosen, err := fieldsOf(f.filters)
 		if err != nil {
 			return err
 		}
 		delete(chosen, "status") // every message may have it
-		if len(chosen) == 0 && !f.all {
+		if len(chosen) == 0 && !*all {
 			return usageError{errors.New("choose messages with a filter such as --group or --error, or the whole topic with --all")}
 		}
-		if len(chosen) > 0 && f.all {
+		if len(chosen) > 0 && *all {
 			return usageError{errors.New("--all takes the whole topic and goes with no filter but --status")}
 		}
-		request, err := f.request(kind, args[0], cmd.Flags())
+		request, err := f.request(kind, args[0])
 		if err != nil {
 			return err
 		}
@@ -268,14 +256,16 @@ A whole topic needs --all. The job is a workflow: it goes on when dlqctl ends. "
 				return err
 			}
 		}
-		return s.start(cmd.Context(), c, t, plan, given(f.reason), f.follow, p)
+		return s.start(cmd.Context(), c, t, plan, given(*f.reason), *follow, p)
 	}
 	return cmd
 }
 
+func followFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().BoolP("follow", "f", false, "follow the job until it ends; the exit code tells how")
+}
+
 func (s *session) applyCommand() *cobra.Command {
-	var reason string
-	var follow bool
 	cmd := &cobra.Command{
 		Use: "apply PLAN", Short: "Start the job of a plan", Args: argumentsOf("apply PLAN"),
 		Long: `Starts the job of a plan, which has the same id. A second start joins the first. Exit code 5: the plan does not hold any more,
@@ -283,8 +273,7 @@ since messages were sent, changed or deleted, or since it has expired; the error
 		Example: `  dlqctl apply 01a214f0-f92f-7000-a46f-36ccec5081f3 --reason "the bug is fixed" --follow
   dlqctl apply 01a214f0-f92f-7000-a46f-36ccec5081f3 --yes -o name`,
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow the job until it ends; the exit code tells how")
+	reason, follow := reasonFlag(cmd.Flags()), followFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, c, t, err := s.begin(jobsView.one())
 		if err != nil {
@@ -298,7 +287,7 @@ since messages were sent, changed or deleted, or since it has expired; the error
 		if err != nil {
 			return err
 		}
-		return s.start(cmd.Context(), c, t, plan, given(reason), follow, p)
+		return s.start(cmd.Context(), c, t, plan, given(*reason), *follow, p)
 	}
 	return cmd
 }
