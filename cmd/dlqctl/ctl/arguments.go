@@ -97,11 +97,10 @@ func completeRecords(v view, fetch call, format string, fields ...string) comple
 		if !v.whole {
 			options = append(options, client.Query("page_size", "50"))
 		}
-		c, _, err := s.connect()
-		if err != nil {
+		if s.connect() != nil {
 			return nil
 		}
-		answer, err := fetch(ctx, c, nil, options...)
+		answer, err := fetch(ctx, s.client, nil, options...)
 		if err != nil {
 			return nil
 		}

@@ -67,15 +67,15 @@ func questionOfJob(ctx context.Context, c *client.Client, id, command string) (t
 }
 
 // confirmOne asks in a production context whether to change a record.
-func (s *session) confirmOne(ctx context.Context, c *client.Client, t target, of subject, id, command string) error {
-	if !t.Production || s.flags.yes || of.question == nil {
+func (s *session) confirmOne(ctx context.Context, of subject, id, command string) error {
+	if !s.target.Production || s.flags.yes || of.question == nil {
 		return nil
 	}
-	question, topic, err := of.question(ctx, c, id, command)
+	question, topic, err := of.question(ctx, s.client, id, command)
 	if err != nil {
 		return err
 	}
-	return s.confirm(ctx, question, topic, t)
+	return s.confirm(ctx, question, topic)
 }
 
 // change changes a record. Its reason is for the audit, and may be nil.
@@ -97,16 +97,12 @@ func (s *session) changeOne(of subject, use, short, example string, v view, chan
 		cmd.ValidArgsFunction = s.firstArgument(of.complete)
 	}
 	reason := reasonFlag(cmd.Flags())
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, c, t, err := s.begin(v)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = s.showing(v, func(cmd *cobra.Command, args []string, p *printer) error {
 		ids := named(args)
-		if err := s.confirmOne(cmd.Context(), c, t, of, ids[0], cmd.CommandPath()); err != nil {
+		if err := s.confirmOne(cmd.Context(), of, ids[0], cmd.CommandPath()); err != nil {
 			return err
 		}
-		answer, err := change(cmd, c, ids, given(*reason))
+		answer, err := change(cmd, s.client, ids, given(*reason))
 		if err != nil && of.show != "" {
 			return s.doubt(err, of.show+" "+ids[0])
 		}
@@ -114,7 +110,7 @@ func (s *session) changeOne(of subject, use, short, example string, v view, chan
 			return err
 		}
 		return p.one(cmd.Context(), answer)
-	}
+	})
 	return cmd
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"dlqmanager/client"
@@ -24,17 +25,18 @@ import (
 const requestTimeout = 90 * time.Second
 
 // connect makes the client of the context of this run.
-func (s *session) connect() (*client.Client, target, error) {
+func (s *session) connect() error {
 	name, t, err := s.current()
 	if err != nil {
-		return nil, t, err
+		return err
 	}
 	source, err := s.source(name, t)
 	if err != nil {
-		return nil, t, err
+		return err
 	}
-	c, err := s.clientOf(t, source)
-	return c, t, err
+	s.name, s.target = name, t
+	s.client, err = s.clientOf(t, source)
+	return err
 }
 
 func (s *session) clientOf(t target, source client.TokenSource) (*client.Client, error) {
@@ -73,14 +75,18 @@ func (t target) transport(trusted *x509.CertPool) (http.RoundTripper, error) {
 	}, nil
 }
 
-// begin makes the printer and the client of a command. The flags of the output are checked before anything is sent.
-func (s *session) begin(v view) (*printer, *client.Client, target, error) {
-	p, err := s.printer(v)
-	if err != nil {
-		return nil, nil, target{}, err
+// showing makes what a command runs that shows answers of the server. The flags of the output are checked before anything is sent.
+func (s *session) showing(v view, run func(cmd *cobra.Command, args []string, p *printer) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		p, err := s.printer(v)
+		if err != nil {
+			return err
+		}
+		if err := s.connect(); err != nil {
+			return err
+		}
+		return run(cmd, args, p)
 	}
-	c, t, err := s.connect()
-	return p, c, t, err
 }
 
 // unreachable tells once that the API is away, and once that it is back.
@@ -155,7 +161,7 @@ func (o oneByte) Read(p []byte) (int, error) { return o.Reader.Read(p[:min(1, le
 
 // confirm asks before a change. In a production context the answer is the name of the topic. Without a terminal only
 // --yes allows the change.
-func (s *session) confirm(ctx context.Context, question, topic string, t target) error {
+func (s *session) confirm(ctx context.Context, question, topic string) error {
 	if s.flags.yes {
 		return nil
 	}
@@ -163,14 +169,14 @@ func (s *session) confirm(ctx context.Context, question, topic string, t target)
 		return usageError{fmt.Errorf("%s\nNobody can be asked here: add --yes", question)}
 	}
 	want, ask := "yes", question+" Type yes: "
-	if t.Production {
+	if s.target.Production {
 		want, ask = topic, question+" This is production. Type the name of the topic: "
 	}
 	answer, err := s.ask(ctx, ask)
 	if err != nil {
 		return err
 	}
-	if answer == "" || answer != want && (t.Production || answer != "y") {
+	if answer == "" || answer != want && (s.target.Production || answer != "y") {
 		return outcome{exitFailed, "nothing was changed"}
 	}
 	return nil

@@ -35,23 +35,18 @@ dlqctl. A production context asks for no name of a topic here: the pages show a 
 		Example: `  dlqctl console
   dlqctl console --context production --port 8099`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			name, t, err := s.current()
-			if err != nil {
-				return err
-			}
 			s.retries = -1 // the person can try again
-			c, _, err := s.connect()
-			if err != nil {
+			if err := s.connect(); err != nil {
 				return err
 			}
-			if _, err := c.GetMe(cmd.Context(), nil); err != nil {
+			if _, err := s.client.GetMe(cmd.Context(), nil); err != nil {
 				return err
 			}
 			listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
 			if err != nil {
 				return err
 			}
-			return s.serveConsole(cmd.Context(), listener, c, cmp.Or(name, t.Server), t)
+			return s.serveConsole(cmd.Context(), listener, cmp.Or(s.name, s.target.Server))
 		},
 	}
 	cmd.Flags().Uint16Var(&port, "port", 0, "port of the pages (default: a free one)")
@@ -59,13 +54,13 @@ dlqctl. A production context asks for no name of a topic here: the pages show a 
 }
 
 // serveConsole serves the pages until ctx ends.
-func (s *session) serveConsole(ctx context.Context, listener net.Listener, c *client.Client, name string, t target) error {
+func (s *session) serveConsole(ctx context.Context, listener net.Listener, name string) error {
 	// Browsers send the cookies of a host to all its ports, so also to those of other people on this machine. Nobody else
 	// knows the path below which these cookies lie.
 	base, link := "/"+strings.ToLower(rand.Text()), rand.Text()
 	pages, err := console.New(console.Options{
-		Connect: func(client.TokenSource) (*client.Client, error) { return c, nil },
-		SignIn:  console.SignInLink, Link: link, Base: base, Name: name, Production: t.Production, Docs: strings.TrimRight(t.Server, "/") + "/docs",
+		Connect: func(client.TokenSource) (*client.Client, error) { return s.client, nil },
+		SignIn:  console.SignInLink, Link: link, Base: base, Name: name, Production: s.target.Production, Docs: strings.TrimRight(s.target.Server, "/") + "/docs",
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())
@@ -76,7 +71,7 @@ func (s *session) serveConsole(ctx context.Context, listener net.Listener, c *cl
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
-	s.note(fmt.Sprintf("The pages show %s (%s). This link to them works once; Ctrl-C ends them:", name, t.Server))
+	s.note(fmt.Sprintf("The pages show %s (%s). This link to them works once; Ctrl-C ends them:", name, s.target.Server))
 	fmt.Fprintf(s.out, "http://%s%s/sign-in/link/%s\n", address, base, link)
 	select {
 	case err := <-ended:

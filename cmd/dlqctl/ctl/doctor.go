@@ -28,12 +28,11 @@ func (s *session) doctorCommand() *cobra.Command {
 			name = cmp.Or(name, "(from flags or the environment)")
 			s.finding("context", fmt.Sprintf("%s: %s, sign-in: %s", name, t.Server, t.signIn()))
 			s.retries = -1 // doctor shows the failure
-			c, _, err := s.connect()
-			if err != nil {
+			if err := s.connect(); err != nil {
 				return err
 			}
-			healthy := s.lookAtServer(cmd.Context(), c)
-			if err := s.lookAtSignIn(cmd.Context(), c); err != nil {
+			healthy := s.lookAtServer(cmd.Context())
+			if err := s.lookAtSignIn(cmd.Context()); err != nil {
 				return err
 			}
 			if !healthy {
@@ -49,9 +48,9 @@ func (s *session) finding(what, text string) {
 }
 
 // lookAtServer tells whether the server is well.
-func (s *session) lookAtServer(ctx context.Context, c *client.Client) bool {
+func (s *session) lookAtServer(ctx context.Context) bool {
 	checks := map[string]string{}
-	answer, err := c.Readyz(ctx)
+	answer, err := s.client.Readyz(ctx)
 	if failed, ok := errors.AsType[*client.APIError](err); ok && failed.Status == http.StatusServiceUnavailable && len(failed.Body) > 0 {
 		var ready client.Ready
 		if json.Unmarshal(failed.Body, &ready) == nil {
@@ -76,8 +75,8 @@ func (s *session) lookAtServer(ctx context.Context, c *client.Client) bool {
 	return healthy
 }
 
-func (s *session) lookAtSignIn(ctx context.Context, c *client.Client) error {
-	me, err := c.GetMe(ctx, nil)
+func (s *session) lookAtSignIn(ctx context.Context) error {
+	me, err := s.client.GetMe(ctx, nil)
 	if err != nil {
 		return err
 	}

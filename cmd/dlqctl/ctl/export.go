@@ -47,29 +47,24 @@ If the API goes away in the middle, dlqctl continues where it stopped. After Ctr
   dlqctl export orders.dlq.v1 -o csv --fields id,error_message,value.text > dead.csv`,
 	}
 	f := s.exportFlags(cmd, 0)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if !cmd.Flags().Changed("output") {
 			s.flags.output = formatJSONL
 		}
 		if s.flags.output != formatJSONL && s.flags.output != formatCSV {
 			return usageError{errors.New("an export is written with -o jsonl or -o csv")}
 		}
-		p, err := s.printer(exportView)
-		if err != nil {
-			return err
-		}
+		return nil
+	}
+	cmd.RunE = s.showing(exportView, func(cmd *cobra.Command, args []string, p *printer) error {
 		buffered := bufio.NewWriterSize(s.out, 64<<10)
 		p.out = buffered
-		c, _, err := s.connect()
-		if err != nil {
-			return err
-		}
-		cursor, err := s.export(cmd.Context(), c, args[0], f, func(m client.ExportedMessage) error { return p.record(cmd.Context(), m.Raw) })
+		cursor, err := s.export(cmd.Context(), args[0], f, func(m client.ExportedMessage) error { return p.record(cmd.Context(), m.Raw) })
 		if err = errors.Join(err, p.end(), buffered.Flush()); err != nil && cursor != "" {
 			s.note("Continue with --cursor " + cursor)
 		}
 		return err
-	}
+	})
 	return cmd
 }
 
@@ -78,7 +73,7 @@ const longestPause = 10 * time.Second
 
 // export reads messages until there are no more, and continues after an outage of the API. It returns the cursor after the
 // last message that take has taken.
-func (s *session) export(ctx context.Context, c *client.Client, topic string, f *exportFlags, take func(client.ExportedMessage) error) (string, error) {
+func (s *session) export(ctx context.Context, topic string, f *exportFlags, take func(client.ExportedMessage) error) (string, error) {
 	options, err := queryOf(f.filters)
 	if err != nil {
 		return "", err
@@ -95,7 +90,7 @@ func (s *session) export(ctx context.Context, c *client.Client, topic string, f 
 			params.Limit = &left
 		}
 		var failed error
-		for message, err := range c.Export(ctx, topic, params, append(options, client.SeeEnd(&end))...) {
+		for message, err := range s.client.Export(ctx, topic, params, append(options, client.SeeEnd(&end))...) {
 			if err != nil {
 				failed = err
 				break

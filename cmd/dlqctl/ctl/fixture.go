@@ -39,16 +39,12 @@ as everything else, so they can be committed; a message that you have revealed i
 	cmd.Flags().StringVar(&folder, "dir", "", "the new folder (default dlq-ID)")
 	cmd.Flags().StringVar(&language, "test", "go", "language of the test: go, java or none")
 	s.complete(cmd, "test", fixed("go", "java", "none"))
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = s.showing(fixtureView, func(cmd *cobra.Command, args []string, p *printer) error {
 		if _, known := fixtureTests[language]; !known && language != "none" {
 			return usageError{fmt.Errorf("--test is go, java or none, not %s", language)}
 		}
-		p, c, _, err := s.begin(fixtureView)
-		if err != nil {
-			return err
-		}
 		id := named(args)[0]
-		answer, err := c.GetMessage(cmd.Context(), id, nil)
+		answer, err := s.client.GetMessage(cmd.Context(), id, nil)
 		if err != nil {
 			return err
 		}
@@ -78,11 +74,8 @@ as everything else, so they can be committed; a message that you have revealed i
 		if err != nil {
 			return err
 		}
-		if err := p.page(cmd.Context(), encoded); err != nil {
-			return err
-		}
-		return p.end()
-	}
+		return p.one(cmd.Context(), encoded)
+	})
 	return cmd
 }
 

@@ -34,11 +34,11 @@ type progress struct {
 }
 
 // follow shows a job until it ends. Each answer goes through p, unless there is a bar.
-func (s *session) follow(ctx context.Context, c *client.Client, t target, id string, p *printer) error {
+func (s *session) follow(ctx context.Context, id string, p *printer) error {
 	show := func(_ progress, answer []byte) error { return p.one(ctx, answer) }
 	if terminal(s.Stdout) && s.people() {
 		show = func(job progress, _ []byte) error { return s.bar(job) }
-	} else if p.format == formatTable || p.format == formatWide {
+	} else if p.isTable() {
 		p.format = formatJSONL
 	}
 	for {
@@ -46,7 +46,7 @@ func (s *session) follow(ctx context.Context, c *client.Client, t target, id str
 		s.handleInterrupt(func() { stop(errInterrupted) })
 		var last progress
 		var failed error
-		_, err := c.WaitForJob(looking, id, func(job client.Job) {
+		_, err := s.client.WaitForJob(looking, id, func(job client.Job) {
 			var answer []byte
 			if last, answer, failed = progressOf(job); failed == nil {
 				failed = show(last, answer)
@@ -61,7 +61,7 @@ func (s *session) follow(ctx context.Context, c *client.Client, t target, id str
 			s.endLine()
 			return ending(last)
 		case failed == nil && ctx.Err() == nil && errors.Is(context.Cause(looking), errInterrupted):
-			if err = s.interruptedJob(ctx, c, t, id); err == nil {
+			if err = s.interruptedJob(ctx, id); err == nil {
 				continue // the person goes on watching
 			}
 			return err
@@ -84,7 +84,7 @@ func goesOn(id string) string { return "the job goes on; watch it with: dlqctl j
 
 // interruptedJob asks what Ctrl-C means. A nil error means to watch on. If nobody can be asked the job is left running. A
 // second Ctrl-C leaves it running too.
-func (s *session) interruptedJob(ctx context.Context, c *client.Client, t target, id string) error {
+func (s *session) interruptedJob(ctx context.Context, id string) error {
 	left := outcome{exitInterrupted, goesOn(id)}
 	if !s.canAsk() {
 		return left
@@ -100,15 +100,15 @@ func (s *session) interruptedJob(ctx context.Context, c *client.Client, t target
 		return nil
 	case "p", "pause":
 		verb = "pause"
-		steer = func() error { _, err := c.PauseJob(ctx, id, &reason); return err }
+		steer = func() error { _, err := s.client.PauseJob(ctx, id, &reason); return err }
 		done.text = "the job is paused; resume it with: dlqctl jobs resume " + id
 	case "c", "cancel":
 		verb = "cancel"
-		steer = func() error { _, err := c.CancelJob(ctx, id, &reason); return err }
+		steer = func() error { _, err := s.client.CancelJob(ctx, id, &reason); return err }
 		done.text = "the job is cancelled; its remaining messages stay as they are"
 	}
 	if verb != "" {
-		err = s.confirmOne(ctx, c, t, oneJob, id, verb)
+		err = s.confirmOne(ctx, oneJob, id, verb)
 	}
 	switch {
 	case errors.Is(err, errInterrupted):

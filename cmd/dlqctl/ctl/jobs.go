@@ -41,13 +41,9 @@ func (s *session) watchCommand() *cobra.Command {
 Ctrl-C asks whether to leave the job running, pause it or cancel it. The exit code tells how the job has ended.`,
 		Example:           "  dlqctl jobs watch 01a214f0-f92f-7000-a46f-36ccec5081f3",
 		ValidArgsFunction: s.firstArgument(completeJobs),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			p, c, t, err := s.begin(jobsView.one())
-			if err != nil {
-				return err
-			}
-			return s.follow(cmd.Context(), c, t, named(args)[0], p)
-		},
+		RunE: s.showing(jobsView.one(), func(cmd *cobra.Command, args []string, p *printer) error {
+			return s.follow(cmd.Context(), named(args)[0], p)
+		}),
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -60,7 +59,7 @@ func (s *session) listCommand(use, short, example string, v view, fetch call, fi
 	if filtered {
 		filters = s.addFilters(cmd)
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = s.showing(v, func(cmd *cobra.Command, args []string, p *printer) error {
 		if *limit < 0 {
 			return usageError{fmt.Errorf("--limit is 0 or more, not %d", *limit)}
 		}
@@ -68,62 +67,42 @@ func (s *session) listCommand(use, short, example string, v view, fetch call, fi
 		if err != nil {
 			return err
 		}
-		return s.list(cmd.Context(), v, args, *limit, fetch, queries)
-	}
+		return s.list(cmd.Context(), p, *limit, func(page ...client.RequestOption) ([]byte, error) {
+			return fetch(cmd.Context(), s.client, args, append(page, queries...)...)
+		})
+	})
 	return cmd
 }
 
 // list prints a list, page after page.
-func (s *session) list(ctx context.Context, v view, args []string, limit int64, fetch call, queries []client.RequestOption) error {
-	p, c, _, err := s.begin(v)
-	if err != nil {
-		return err
-	}
-	shown, err := s.pages(ctx, c, p, args, limit, fetch, queries)
-	if err == nil && shown == 0 && s.people() {
-		s.note(fmt.Sprintf("There are no %s that match.", v.noun))
-	}
-	return errors.Join(err, p.end()) // also the pages before an error are written
-}
-
-// pages prints page after page, and returns how many records there were.
-func (s *session) pages(
-	ctx context.Context, c *client.Client, p *printer, args []string, limit int64, fetch call, queries []client.RequestOption,
-) (shown int64, err error) {
-	for cursor := ""; ; {
-		size := int64(longestPage)
-		if limit > 0 {
-			size = min(size, limit-shown)
-		}
-		options := slices.Clone(queries)
+func (s *session) list(ctx context.Context, p *printer, limit int64, fetch func(page ...client.RequestOption) ([]byte, error)) error {
+	for {
+		var page []client.RequestOption
 		if !p.whole {
-			options = append(options, client.Query("page_size", strconv.FormatInt(size, 10)))
-		}
-		if cursor != "" {
-			options = append(options, client.Query("cursor", cursor))
-		}
-		answer, err := fetch(ctx, c, args, options...)
-		if err != nil {
-			return shown, err
-		}
-		records, next, err := readPage(answer, p.list)
-		if err != nil {
-			return shown, err
-		}
-		if err := p.rows(ctx, answer, records); err != nil {
-			return shown, err
-		}
-		shown += int64(len(records))
-		if next == "" {
-			return shown, nil
-		}
-		if limit > 0 && shown >= limit {
-			if s.people() {
-				s.note(fmt.Sprintf("There are more than these %d; --limit 0 shows all.", shown))
+			size := int64(longestPage)
+			if limit > 0 {
+				size = min(size, limit-p.records)
 			}
-			return shown, nil
+			page = append(page, client.Query("page_size", strconv.FormatInt(size, 10)))
 		}
-		cursor = next
+		if p.next != "" {
+			page = append(page, client.Query("cursor", p.next))
+		}
+		answer, err := fetch(page...)
+		if err == nil {
+			err = p.page(ctx, answer)
+		}
+		switch {
+		case err != nil:
+			return errors.Join(err, p.end()) // also the pages before an error are written
+		case p.next != "" && (limit == 0 || p.records < limit):
+			continue
+		case p.next != "" && s.people():
+			s.note(fmt.Sprintf("There are more than these %d; --limit 0 shows all.", p.records))
+		case p.records == 0 && s.people():
+			s.note(fmt.Sprintf("There are no %s that match.", p.noun))
+		}
+		return p.end()
 	}
 }
 
@@ -131,43 +110,35 @@ func (s *session) pages(
 func (s *session) getCommand(use, short, example string, v view, fetch call) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Example: example, Args: argumentsOf(use),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: s.showing(v, func(cmd *cobra.Command, args []string, p *printer) error {
 			if len(args) > 1 {
-				return s.getEach(cmd.Context(), v, named(args), fetch)
-			}
-			p, c, _, err := s.begin(v)
-			if err != nil {
-				return err
+				return s.getEach(cmd.Context(), p, named(args), fetch)
 			}
 			var header http.Header
-			answer, err := fetch(cmd.Context(), c, named(args), client.SeeHeader(&header))
+			answer, err := fetch(cmd.Context(), s.client, named(args), client.SeeHeader(&header))
 			if err != nil {
 				return err
 			}
 			p.console = client.PageOf(header)
 			return p.one(cmd.Context(), answer)
-		},
+		}),
 	}
 }
 
 // getEach prints records one after another; the chosen fields of --fields are a table. An id that the server does not
 // know, such as a message that was archived meanwhile, does not keep the others from being shown.
-func (s *session) getEach(ctx context.Context, v view, ids []string, fetch call) error {
-	p, c, _, err := s.begin(v)
-	if err != nil {
-		return err
-	}
+func (s *session) getEach(ctx context.Context, p *printer, ids []string, fetch call) error {
 	var missing []error
 	var rows []json.RawMessage
 	for _, id := range ids {
-		answer, err := fetch(ctx, c, []string{id})
+		answer, err := fetch(ctx, s.client, []string{id})
 		failed, isAnswer := errors.AsType[*client.APIError](err)
 		switch {
 		case isAnswer && failed.Status == http.StatusNotFound:
 			missing = append(missing, fmt.Errorf("%s: %w", id, err))
 		case err != nil:
 			return errors.Join(p.end(), err)
-		case len(p.fields) > 0 && (p.format == formatTable || p.format == formatWide):
+		case len(p.fields) > 0 && p.isTable():
 			rows = append(rows, answer)
 		default:
 			if err := p.page(ctx, answer); err != nil {

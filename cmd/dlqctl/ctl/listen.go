@@ -48,8 +48,7 @@ Exit code 3: the process has refused a message, by an answer other than 2xx.`,
 		if err != nil {
 			return usageError{err}
 		}
-		c, _, err := s.connect()
-		if err != nil {
+		if err := s.connect(); err != nil {
 			return err
 		}
 		d := &deliverer{session: s, to: address, value: value, client: &http.Client{
@@ -61,14 +60,14 @@ Exit code 3: the process has refused a message, by an answer other than 2xx.`,
 		isDone := func() bool { return limit > 0 && d.delivered >= limit }
 		for tag := ""; ; {
 			if follow {
-				if tag, err = s.awaitChange(cmd.Context(), c, args[0], f.filters, tag); err != nil {
+				if tag, err = s.awaitChange(cmd.Context(), args[0], f.filters, tag); err != nil {
 					return err
 				}
 			}
 			if f.cursor = recent.from; limit > 0 {
 				f.limit = limit - d.delivered + int64(len(recent.ids))
 			}
-			_, err = s.export(cmd.Context(), c, args[0], f, func(m client.ExportedMessage) error {
+			_, err = s.export(cmd.Context(), args[0], f, func(m client.ExportedMessage) error {
 				if isDone() || !recent.add(&m) {
 					return nil
 				}
@@ -124,7 +123,7 @@ func loopback(address string) (string, error) {
 
 // awaitChange returns when the newest message that matches is another than at the tag, and its tag. Unlike an export, the
 // look is not audited.
-func (s *session) awaitChange(ctx context.Context, c *client.Client, topic string, filters *pflag.FlagSet, tag string) (string, error) {
+func (s *session) awaitChange(ctx context.Context, topic string, filters *pflag.FlagSet, tag string) (string, error) {
 	options, err := queryOf(filters)
 	if err != nil {
 		return "", err
@@ -134,7 +133,7 @@ func (s *session) awaitChange(ctx context.Context, c *client.Client, topic strin
 		options = append(options, client.Header("If-None-Match", tag))
 	}
 	for {
-		answer, err := c.ListMessages(ctx, topic, nil, options...)
+		answer, err := s.client.ListMessages(ctx, topic, nil, options...)
 		if err == nil && !answer.NotModified() {
 			return answer.ETag(), nil
 		}

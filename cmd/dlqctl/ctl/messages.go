@@ -75,31 +75,27 @@ Exit code 3: the retry has ended and the message was not delivered.`,
 	flags.StringVar(&target, "target-topic", "", "topic to send to instead of the original one")
 	flags.StringVar(&key, "key", "", "key to send instead of the stored one")
 	flags.StringVar(&value, "value", "", "file with the value to send instead of the stored one; - for the standard input")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, c, t, err := s.begin(retryView)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = s.showing(retryView, func(cmd *cobra.Command, args []string, p *printer) error {
 		id := named(args)[0]
 		request.Reason, request.TargetTopic = given(*reason), given(target)
 		if cmd.Flags().Changed("key") {
 			encoded := []byte(key)
 			request.KeyBase64 = &encoded
 		}
-		if err := s.confirmOne(cmd.Context(), c, t, storedMessage, id, cmd.CommandPath()); err != nil {
+		if err := s.confirmOne(cmd.Context(), storedMessage, id, cmd.CommandPath()); err != nil {
 			return err
 		}
 		if cmd.Flags().Changed("value") {
-			if err := s.editValue(cmd.Context(), c, id, value, &request); err != nil {
+			if err := s.editValue(cmd.Context(), id, value, &request); err != nil {
 				return err
 			}
 		}
-		answer, err := c.RetryMessage(cmd.Context(), id, nil, &request)
+		answer, err := s.client.RetryMessage(cmd.Context(), id, nil, &request)
 		if err != nil {
 			return s.doubt(err, "messages get "+id)
 		}
 		if answer.Status == http.StatusAccepted {
-			return s.awaitRetry(cmd.Context(), c, answer, p)
+			return s.awaitRetry(cmd.Context(), answer, p)
 		}
 		if err := p.one(cmd.Context(), answer.Body); err != nil {
 			return err
@@ -108,18 +104,18 @@ Exit code 3: the retry has ended and the message was not delivered.`,
 			return outcome{code: exitPartly}
 		}
 		return nil
-	}
+	})
 	return cmd
 }
 
 // editValue reads the value to send. The server encodes JSON with the schema of the message, if that has one; everything
 // else is sent byte for byte.
-func (s *session) editValue(ctx context.Context, c *client.Client, id, file string, request *client.RetryRequest) error {
+func (s *session) editValue(ctx context.Context, id, file string, request *client.RetryRequest) error {
 	content, err := s.readFile(file)
 	if err != nil {
 		return fmt.Errorf("the value to send: %w", err)
 	}
-	message, err := c.GetMessage(ctx, id, nil)
+	message, err := s.client.GetMessage(ctx, id, nil)
 	switch {
 	case err != nil:
 		return err
@@ -132,21 +128,21 @@ func (s *session) editValue(ctx context.Context, c *client.Client, id, file stri
 }
 
 // awaitRetry waits until the message of a running retry has another status, and shows the message.
-func (s *session) awaitRetry(ctx context.Context, c *client.Client, running *client.Answer[client.Retry], p *printer) error {
+func (s *session) awaitRetry(ctx context.Context, running *client.Answer[client.Retry], p *printer) error {
 	s.note(fmt.Sprintf("The retry is still running: %s. Ctrl-C leaves it running.", running.Value.WorkflowID))
-	ended := func(message client.MessageDetail) (bool, error) { return message.Status != client.StatusRETRYING, nil }
-	message, err := client.Follow(ctx, c, running.Location(), ended, nil)
+	var message client.MessageDetail
+	ended := func(answer json.RawMessage) (bool, error) {
+		err := json.Unmarshal(answer, &message)
+		return message.Status != client.StatusRETRYING, err
+	}
+	answer, err := client.Follow(ctx, s.client, running.Location(), ended, nil)
 	if err != nil {
 		return err
 	}
-	answer, err := c.GetMessage(ctx, message.ID, nil)
-	if err != nil {
+	if err := p.one(ctx, answer); err != nil {
 		return err
 	}
-	if err := p.one(ctx, answer.Body); err != nil {
-		return err
-	}
-	if answer.Value.Status != client.StatusRESOLVED {
+	if message.Status != client.StatusRESOLVED {
 		return outcome{code: exitPartly}
 	}
 	return nil

@@ -72,7 +72,8 @@ type printer struct {
 	console string
 	widths  []int
 	csv     *csv.Writer // of the first record on
-	records int
+	records int64       // so far
+	next    string      // the cursor of the next page; empty at the end
 }
 
 func (s *session) printer(v view) (*printer, error) {
@@ -115,26 +116,18 @@ func (s *session) printer(v view) (*printer, error) {
 }
 
 // page writes one answer: a page of a list, or one record.
-func (p *printer) page(ctx context.Context, body []byte) error {
-	if p.format == formatJSON && len(p.fields) == 0 {
+func (p *printer) page(ctx context.Context, body []byte) (err error) {
+	records := []json.RawMessage{body}
+	if p.list != "" {
+		if records, p.next, err = readPage(body, p.list); err != nil {
+			return err
+		}
+	}
+	switch {
+	case p.format == formatJSON && len(p.fields) == 0:
+		p.records += int64(len(records))
 		return p.document(ctx, body)
-	}
-	if p.list == "" {
-		return p.record(ctx, body)
-	}
-	records, _, err := readPage(body, p.list)
-	if err != nil {
-		return err
-	}
-	return p.rows(ctx, body, records)
-}
-
-// rows writes a page of a list, whose records were read from its body.
-func (p *printer) rows(ctx context.Context, body []byte, records []json.RawMessage) error {
-	if p.format == formatJSON && len(p.fields) == 0 {
-		return p.document(ctx, body)
-	}
-	if p.format == formatTable || p.format == formatWide {
+	case p.list != "" && p.isTable():
 		return p.table(records)
 	}
 	for _, record := range records {
@@ -144,6 +137,8 @@ func (p *printer) rows(ctx context.Context, body []byte, records []json.RawMessa
 	}
 	return nil
 }
+
+func (p *printer) isTable() bool { return p.format == formatTable || p.format == formatWide }
 
 // readPage returns the records of a page as they came, and the cursor of the next page, if there is one.
 func readPage(body []byte, list string) (records []json.RawMessage, next string, err error) {

@@ -92,7 +92,7 @@ KIND is retry, revive, dead, delete or restore. Without filters the plan takes t
 		}
 		return s.firstArgument(completeTopics)(cmd, args[1:], begun)
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = s.showing(planView, func(cmd *cobra.Command, args []string, p *printer) error {
 		if !slices.Contains(kinds, args[0]) {
 			return usageError{fmt.Errorf("%q is no kind of job; the kinds are %s", args[0], strings.Join(kinds, ", "))}
 		}
@@ -100,11 +100,7 @@ KIND is retry, revive, dead, delete or restore. Without filters the plan takes t
 		if err != nil {
 			return err
 		}
-		p, c, _, err := s.begin(planView)
-		if err != nil {
-			return err
-		}
-		plan, answer, err := createPlan(cmd.Context(), c, request)
+		plan, answer, err := planOf(body(s.client.CreatePlan(cmd.Context(), request)))
 		if err != nil {
 			return err
 		}
@@ -116,7 +112,7 @@ KIND is retry, revive, dead, delete or restore. Without filters the plan takes t
 			return nil
 		}
 		return p.one(cmd.Context(), answer)
-	}
+	})
 	return cmd
 }
 
@@ -129,26 +125,19 @@ var planView = view{noun: "plans", sample: client.RetryPlan{}, more: []any{clien
 	{"ID", "id"}, {"KIND", "kind"}, {"TOPIC", "topic"}, {"MATCHED", "matched"}, {"SKIPPED", "skipped"}, {"EXPIRES", "expires_at"},
 }}
 
-func createPlan(ctx context.Context, c *client.Client, request client.JobRequest) (client.RetryPlan, []byte, error) {
-	answer, err := body(c.CreatePlan(ctx, request))
-	if err != nil {
-		return client.RetryPlan{}, nil, err
+// planOf reads an answer with a plan of any kind: a retry's has more fields than the others.
+func planOf(answer []byte, failed error) (plan client.RetryPlan, body []byte, err error) {
+	if failed != nil {
+		return plan, nil, failed
 	}
-	plan, err := planOf(answer)
-	return plan, answer, err
-}
-
-// planOf reads a plan of any kind: a retry's has more fields than the others.
-func planOf(answer []byte) (client.RetryPlan, error) {
-	var plan client.RetryPlan
-	err := json.Unmarshal(answer, &plan)
+	err = json.Unmarshal(answer, &plan)
 	if err == nil && (plan.ID == "" || plan.Kind == "" || plan.Topic == "") {
 		err = errors.New("it has no id, kind or topic")
 	}
 	if err != nil {
-		return plan, fmt.Errorf("the answer is no plan: %w", err)
+		return plan, nil, fmt.Errorf("the answer is no plan: %w", err)
 	}
-	return plan, nil
+	return plan, answer, nil
 }
 
 // showPlan writes a plan for people.
@@ -223,7 +212,7 @@ A whole topic needs --all. The job is a workflow: it goes on when dlqctl ends. "
 	follow := followFlag(cmd)
 	all := cmd.Flags().Bool("all", false, "take every message of the topic")
 	cmd.ValidArgsFunction = s.firstArgument(completeTopics)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = s.showing(jobsView.one(), func(cmd *cobra.Command, args []string, p *printer) error {
 		chosen, err := fieldsOf(f.filters)
 		if err != nil {
 			return err
@@ -239,11 +228,7 @@ A whole topic needs --all. The job is a workflow: it goes on when dlqctl ends. "
 		if err != nil {
 			return err
 		}
-		p, c, t, err := s.begin(jobsView.one())
-		if err != nil {
-			return err
-		}
-		plan, _, err := createPlan(cmd.Context(), c, request)
+		plan, _, err := planOf(body(s.client.CreatePlan(cmd.Context(), request)))
 		if err != nil {
 			return err
 		}
@@ -256,8 +241,8 @@ A whole topic needs --all. The job is a workflow: it goes on when dlqctl ends. "
 				return err
 			}
 		}
-		return s.start(cmd.Context(), c, t, plan, given(*f.reason), *follow, p)
-	}
+		return s.start(cmd.Context(), plan, given(*f.reason), *follow, p)
+	})
 	return cmd
 }
 
@@ -274,41 +259,32 @@ since messages were sent, changed or deleted, or since it has expired; the error
   dlqctl apply 01a214f0-f92f-7000-a46f-36ccec5081f3 --yes -o name`,
 	}
 	reason, follow := reasonFlag(cmd.Flags()), followFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, c, t, err := s.begin(jobsView.one())
+	cmd.RunE = s.showing(jobsView.one(), func(cmd *cobra.Command, args []string, p *printer) error {
+		plan, _, err := planOf(body(s.client.GetPlan(cmd.Context(), named(args)[0], nil)))
 		if err != nil {
 			return err
 		}
-		answer, err := body(c.GetPlan(cmd.Context(), named(args)[0], nil))
-		if err != nil {
-			return err
-		}
-		plan, err := planOf(answer)
-		if err != nil {
-			return err
-		}
-		return s.start(cmd.Context(), c, t, plan, given(*reason), *follow, p)
-	}
+		return s.start(cmd.Context(), plan, given(*reason), *follow, p)
+	})
 	return cmd
 }
 
 // start asks, and starts the job of a plan.
-func (s *session) start(ctx context.Context, c *client.Client, t target, plan client.RetryPlan, reason *string, follow bool, p *printer) error {
+func (s *session) start(ctx context.Context, plan client.RetryPlan, reason *string, follow bool, p *printer) error {
 	question := fmt.Sprintf("%s %s of %s?", strings.ToUpper(string(plan.Kind[:1]))+string(plan.Kind[1:]), messages(plan.Matched), plan.Topic)
-	if err := s.confirm(ctx, question, plan.Topic, t); err != nil {
+	if err := s.confirm(ctx, question, plan.Topic); err != nil {
 		return err
 	}
 	var start client.JobStart
 	if err := start.FromPlanStart(client.PlanStart{Plan: plan.ID, Reason: reason}); err != nil {
 		return err
 	}
-	prefer := "respond-async"
-	answer, err := c.CreateJob(ctx, &client.CreateJobParams{Prefer: &prefer}, start)
+	answer, err := s.client.CreateJob(ctx, &client.CreateJobParams{Prefer: new("respond-async")}, start)
 	if err != nil {
 		return s.doubt(err, "jobs get "+plan.ID)
 	}
 	if follow {
-		return s.follow(ctx, c, t, plan.ID, p)
+		return s.follow(ctx, plan.ID, p)
 	}
 	if s.people() {
 		s.note("The job runs. Watch it with: dlqctl jobs watch " + plan.ID)

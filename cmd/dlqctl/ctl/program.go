@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"dlqmanager/client"
 )
 
 // Program is one run of dlqctl.
@@ -39,9 +41,12 @@ type session struct {
 	}
 	// started is set once the flags and arguments of a command are right.
 	started bool
-	retries int  // of a safe request; 0 for the client's default
-	away    bool // the API did not answer the last look at a job
-	drawn   bool // the cursor stands behind a bar
+	retries int // of a safe request; 0 for the client's default
+	client  *client.Client
+	target  target // where the client leads
+	name    string // of the context; empty if the target is from flags or the environment
+	away    bool   // the API did not answer the last look at a job
+	drawn   bool   // the cursor stands behind a bar
 	out     *output
 
 	onInterrupt atomic.Pointer[func()]  // the handler of Ctrl-C

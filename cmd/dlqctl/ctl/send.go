@@ -22,6 +22,8 @@ const (
 	bytesAtOnce   = 512 << 10
 )
 
+var handedInView = view{noun: "messages", list: "messages", sample: client.HandedIn_Messages{}, columns: []column{{"ID", "id"}}}
+
 func (s *session) sendCommand() *cobra.Command {
 	var file string
 	var skip int64
@@ -36,11 +38,7 @@ handed in: mend the file or wait, and continue with --skip.`,
 	cmd.Flags().StringVarP(&file, "file", "f", "-", "file with JSON lines; - for the standard input")
 	cmd.Flags().Int64Var(&skip, "skip", 0, "leave out so many messages at the beginning, which were handed in before")
 	cmd.ValidArgsFunction = s.firstArgument(completeTopics)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := s.printer(view{noun: "messages", list: "messages", sample: client.HandedIn_Messages{}, columns: []column{{"ID", "id"}}})
-		if err != nil {
-			return err
-		}
+	cmd.RunE = s.showing(handedInView, func(cmd *cobra.Command, args []string, p *printer) error {
 		from := s.Stdin
 		if file != "-" {
 			opened, err := os.Open(file)
@@ -50,29 +48,25 @@ handed in: mend the file or wait, and continue with --skip.`,
 			defer opened.Close()
 			from = opened
 		}
-		c, t, err := s.connect()
-		if err != nil {
-			return err
-		}
-		if t.Production {
+		if s.target.Production {
 			question := "The messages of " + file + " are stored as dead letters of " + args[0] + "."
-			if err := s.confirm(cmd.Context(), question, args[0], t); err != nil {
+			if err := s.confirm(cmd.Context(), question, args[0]); err != nil {
 				return err
 			}
 		}
 		out := bufio.NewWriter(s.out)
 		p.out = out
-		sent, err := handIn(cmd.Context(), c, args[0], &letters{decoder: json.NewDecoder(from)}, skip, p)
+		sent, err := s.handIn(cmd.Context(), args[0], &letters{decoder: json.NewDecoder(from)}, skip, p)
 		if err != nil && sent > 0 {
 			err = fmt.Errorf("%s were handed in, continue with --skip %d: %w", messages(sent), sent, err)
 		}
 		return errors.Join(err, p.end(), out.Flush())
-	}
+	})
 	return cmd
 }
 
 // handIn hands messages in, batch by batch, and returns how many of the file are stored, with the skipped ones.
-func handIn(ctx context.Context, c *client.Client, topic string, l *letters, skip int64, p *printer) (sent int64, err error) {
+func (s *session) handIn(ctx context.Context, topic string, l *letters, skip int64, p *printer) (sent int64, err error) {
 	for ; sent < skip; sent++ {
 		if _, err := l.next(); err != nil {
 			return 0, usageError{fmt.Errorf("--skip %d: %w", skip, err)}
@@ -99,7 +93,7 @@ func handIn(ctx context.Context, c *client.Client, topic string, l *letters, ski
 			return sent, err
 		}
 		key := fmt.Sprintf("dlqctl-%s-%d", run, sent)
-		answer, err := c.HandIn(ctx, topic, &client.HandInParams{IdempotencyKey: &key}, request)
+		answer, err := s.client.HandIn(ctx, topic, &client.HandInParams{IdempotencyKey: &key}, request)
 		if err != nil {
 			return sent, err
 		}

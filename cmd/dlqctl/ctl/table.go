@@ -36,7 +36,7 @@ func (p *printer) table(records []json.RawMessage) error {
 			}
 		}
 	}
-	p.records += len(records)
+	p.records += int64(len(records))
 	var lines strings.Builder
 	for _, row := range rows {
 		var line strings.Builder

@@ -30,8 +30,7 @@ c cancels it after a question; q ends. In a production context the screen only s
 			if !isFile || !terminal(s.Stdin) || !terminal(s.Stdout) {
 				return usageError{errors.New("top needs a terminal; elsewhere use dlqctl jobs list and dlqctl groups list")}
 			}
-			c, t, err := s.connect()
-			if err != nil {
+			if err := s.connect(); err != nil {
 				return err
 			}
 			former, err := term.MakeRaw(int(in.Fd()))
@@ -41,7 +40,7 @@ c cancels it after a question; q ends. In a production context the screen only s
 			defer func() { _ = term.Restore(int(in.Fd()), former) }()
 			fmt.Fprint(s.out, "\x1b[?1049h\x1b[?25l")       // another screen, without a cursor
 			defer fmt.Fprint(s.out, "\x1b[?25h\x1b[?1049l") // as it was
-			return s.top(cmd.Context(), &top{client: c, server: t.Server, readOnly: t.Production})
+			return s.top(cmd.Context(), &top{client: s.client, server: s.target.Server, readOnly: s.target.Production})
 		},
 	}
 }
