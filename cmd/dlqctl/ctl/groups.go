@@ -15,44 +15,30 @@ import (
 // fixView is the answer that fixes a group.
 var fixView = view{noun: "groups", id: "group.id", sample: client.GroupFixed{}}
 
-// groupTexts are the flags that describe a group.
-type groupTexts struct{ note, owner, ticket string }
-
-func (g *groupTexts) addTo(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&g.note, "note", "", "note for whoever looks at the group next")
-	flags.StringVar(&g.owner, "owner", "", "who takes care of the group")
-	flags.StringVar(&g.ticket, "ticket", "", "address of the ticket")
-}
-
-// change has the texts that are given; an empty one deletes the former.
-func (g *groupTexts) change(cmd *cobra.Command, reason *string) client.GroupChange {
-	change := client.GroupChange{Reason: reason}
-	for flag, set := range map[string]func(){
-		"note":   func() { change.Note = &g.note },
-		"owner":  func() { change.Owner = &g.owner },
-		"ticket": func() { change.Ticket = &g.ticket },
-	} {
-		if cmd.Flags().Changed(flag) {
-			set()
-		}
-	}
-	return change
-}
-
-// changeGroup makes a command that changes a group, whose texts it may change too.
-func (s *session) changeGroup(use, short, example string, add func(*cobra.Command, *client.Client, *client.GroupChange) error) *cobra.Command {
-	var texts groupTexts
+// changeGroup makes a command that changes a group, whose texts it may change too: an empty one deletes the former.
+func (s *session) changeGroup(use, short, example string, add func(*cobra.Command, *client.GroupChange) error) *cobra.Command {
 	cmd := s.changeOne(oneGroup, use, short, example, groupsView.one(),
 		func(cmd *cobra.Command, c *client.Client, args []string, reason *string) ([]byte, error) {
-			change := texts.change(cmd, reason)
-			if err := add(cmd, c, &change); err != nil {
+			change := client.GroupChange{
+				Reason: reason, Note: changed(cmd, "note"), Owner: changed(cmd, "owner"), Ticket: changed(cmd, "ticket"),
+			}
+			if err := add(cmd, &change); err != nil {
 				return nil, err
 			}
 			return body(c.ChangeGroup(cmd.Context(), args[0], change))
 		})
-	texts.addTo(cmd)
+	cmd.Flags().String("note", "", "note for whoever looks at the group next")
+	cmd.Flags().String("owner", "", "who takes care of the group")
+	cmd.Flags().String("ticket", "", "address of the ticket")
 	return cmd
+}
+
+// changed is the text of a flag; nil if it is not given.
+func changed(cmd *cobra.Command, flag string) *string {
+	if !cmd.Flags().Changed(flag) {
+		return nil
+	}
+	return new(cmd.Flag(flag).Value.String())
 }
 
 func (s *session) holdCommand() *cobra.Command {
@@ -60,10 +46,10 @@ func (s *session) holdCommand() *cobra.Command {
 	var count, rate int64
 	cmd := s.changeGroup("hold ID", "Hold a group: its alerts are quiet until a condition is met",
 		`  dlqctl groups hold 8f2cc0a3-5784-8865-a08b-a01afce8da16 --until 8h --owner alice --reason "waits for the provider"`,
-		func(cmd *cobra.Command, c *client.Client, change *client.GroupChange) error {
+		func(cmd *cobra.Command, change *client.GroupChange) error {
 			change.State, change.Until = new(client.GroupChangeStateHeld), &client.GroupChange_Until{}
 			if until != "" {
-				at, err := instant(cmd.Context(), c, until)
+				at, err := s.instant(cmd.Context(), until)
 				if err != nil {
 					return err
 				}
@@ -89,9 +75,9 @@ or when more than so many arrive in an hour (--rate). Retries do not take its me
 }
 
 // instant reads a time, or a duration from now on. The server's clock says what time it is: this machine's may be wrong.
-func instant(ctx context.Context, c *client.Client, text string) (time.Time, error) {
+func (s *session) instant(ctx context.Context, text string) (time.Time, error) {
 	if after, err := time.ParseDuration(text); err == nil {
-		answer, err := c.GetMe(ctx, nil)
+		answer, err := s.client.GetMe(ctx, nil)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -110,7 +96,7 @@ func instant(ctx context.Context, c *client.Client, text string) (time.Time, err
 
 func (s *session) openCommand() *cobra.Command {
 	return s.changeGroup("open ID", "Open a held or fixed group again", "  dlqctl groups open 8f2cc0a3-5784-8865-a08b-a01afce8da16",
-		func(_ *cobra.Command, _ *client.Client, change *client.GroupChange) error {
+		func(_ *cobra.Command, change *client.GroupChange) error {
 			change.State = new(client.GroupChangeStateOpen)
 			return nil
 		})
@@ -119,7 +105,7 @@ func (s *session) openCommand() *cobra.Command {
 func (s *session) noteCommand() *cobra.Command {
 	return s.changeGroup("note ID", "Set the note, owner or ticket of a group",
 		"  dlqctl groups note 8f2cc0a3-5784-8865-a08b-a01afce8da16 --owner alice --ticket https://tickets.example.com/7",
-		func(*cobra.Command, *client.Client, *client.GroupChange) error { return nil })
+		func(*cobra.Command, *client.GroupChange) error { return nil })
 }
 
 func (s *session) fixCommand() *cobra.Command {
