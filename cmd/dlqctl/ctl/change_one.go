@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -16,66 +17,41 @@ type subject struct {
 	complete completer // of its ids
 	// show is the command that shows a record whose change had no answer; empty for changes that may be repeated.
 	show string
-	// question names the record and its topic, for the question in a production context; nil for no question.
-	question func(ctx context.Context, c *client.Client, id, command string) (text, topic string, err error)
+	// get reads the record for the question in a production context; nil for no question.
+	get call
+	// topic and name are paths of the record. The question has the command, the name, the topic and the verb, in this order.
+	topic, name, question string
 }
+
+const questionOfMessage = "%[1]s: the message %[2]s of %[3]s."
 
 var (
-	storedMessage   = subject{show: "messages get", question: questionOfMessage((*client.Client).GetMessage)}
-	archivedMessage = subject{show: "messages get", question: questionOfMessage((*client.Client).GetArchivedMessage)}
-	oneGroup        = subject{complete: completeGroups, question: questionOfGroup}
-	oneJob          = subject{complete: completeJobs, show: "jobs get", question: questionOfJob}
+	storedMessage = subject{show: "messages get", get: callOf((*client.Client).GetMessage),
+		topic: "dlq_topic", name: "id", question: questionOfMessage}
+	archivedMessage = subject{show: "messages get", get: callOf((*client.Client).GetArchivedMessage),
+		topic: "dlq_topic", name: "id", question: questionOfMessage}
+	oneGroup = subject{complete: completeGroups, get: callOf((*client.Client).GetGroup),
+		topic: "topics.0.dlq_topic", name: "title", question: "%[1]s: %[2]s, of %[3]s."}
+	oneJob = subject{complete: completeJobs, show: "jobs get", get: callOf((*client.Client).GetJob),
+		topic: "topic", name: "kind", question: "The %[2]s of %[3]s: %[4]s?"}
 )
-
-// questionOfMessage is for the messages that a method of the client shows.
-func questionOfMessage[P any](
-	get func(*client.Client, context.Context, string, *P, ...client.RequestOption) (*client.Answer[client.MessageDetail], error),
-) func(ctx context.Context, c *client.Client, id, command string) (text, topic string, err error) {
-	return func(ctx context.Context, c *client.Client, id, command string) (text, topic string, err error) {
-		answer, err := get(c, ctx, id, nil)
-		if err != nil {
-			return "", "", err
-		}
-		topic = answer.Value.DlqTopic
-		return fmt.Sprintf("%s: the message %s of %s.", command, id, topic), topic, nil
-	}
-}
-
-func questionOfGroup(ctx context.Context, c *client.Client, id, command string) (text, topic string, err error) {
-	answer, err := c.GetGroup(ctx, id, nil)
-	if err != nil {
-		return "", "", err
-	}
-	topic = answer.Value.ID
-	if len(answer.Value.Topics) > 0 {
-		topic = answer.Value.Topics[0].DlqTopic
-	}
-	return fmt.Sprintf("%s: %s, of %s.", command, oneLine(answer.Value.Title), topic), topic, nil
-}
-
-func questionOfJob(ctx context.Context, c *client.Client, id, command string) (text, topic string, err error) {
-	answer, err := c.GetJob(ctx, id, nil)
-	if err != nil {
-		return "", "", err
-	}
-	job, err := answer.Value.Summary()
-	if err != nil {
-		return "", "", err
-	}
-	verb := command[strings.LastIndexByte(command, ' ')+1:]
-	return fmt.Sprintf("The %s of %s: %s?", job.Kind, job.Topic, verb), job.Topic, nil
-}
 
 // confirmOne asks in a production context whether to change a record.
 func (s *session) confirmOne(ctx context.Context, of subject, id, command string) error {
-	if !s.target.Production || s.flags.yes || of.question == nil {
+	if !s.target.Production || s.flags.yes || of.get == nil {
 		return nil
 	}
-	question, topic, err := of.question(ctx, s.client, id, command)
+	answer, err := of.get(ctx, s.client, []string{id})
 	if err != nil {
 		return err
 	}
-	return s.confirm(ctx, question, topic)
+	record, err := decode(answer)
+	if err != nil {
+		return err
+	}
+	topic := cmp.Or(text(at(record, of.topic)), text(at(record, "id"))) // a group may have lost its topics
+	verb := command[strings.LastIndexByte(command, ' ')+1:]
+	return s.confirm(ctx, fmt.Sprintf(of.question, command, oneLine(text(at(record, of.name))), topic, verb), topic)
 }
 
 // change changes a record. Its reason is for the audit, and may be nil.

@@ -60,7 +60,8 @@ func (s *session) serveConsole(ctx context.Context, listener net.Listener, name 
 	base, link := "/"+strings.ToLower(rand.Text()), rand.Text()
 	pages, err := console.New(console.Options{
 		Connect: func(client.TokenSource) (*client.Client, error) { return s.client, nil },
-		SignIn:  console.SignInLink, Link: link, Base: base, Name: name, Production: s.target.Production, Docs: strings.TrimRight(s.target.Server, "/") + "/docs",
+		SignIn:  console.SignInLink, Link: link, Base: base, Name: name, Production: s.target.Production,
+		Docs: strings.TrimRight(s.target.Server, "/") + "/docs",
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())
