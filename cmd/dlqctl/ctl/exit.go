@@ -36,30 +36,27 @@ type outcome struct {
 func (o outcome) Error() string { return o.text }
 
 func exitCode(err error) int {
-	if err == nil {
+	ended, hasEnded := errors.AsType[outcome](err)
+	_, isUsage := errors.AsType[usageError](err)
+	failed, isAnswer := errors.AsType[*client.APIError](err)
+	switch code := client.CodeOf(err); {
+	case err == nil:
 		return exitDone
-	}
-	if ended, ok := errors.AsType[outcome](err); ok {
+	case hasEnded:
 		return ended.code
-	}
-	if _, ok := errors.AsType[usageError](err); ok {
+	case isUsage:
 		return exitUsage
-	}
-	switch {
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
 	case errors.Is(err, errTimeOver):
 		return exitTimeOver
 	case errors.Is(err, client.ErrSignIn):
 		return exitSignIn
-	}
-	failed, ok := errors.AsType[*client.APIError](err)
-	switch {
-	case ok && failed.Code == client.ErrorCodeValidationError:
+	case code == client.ErrorCodeValidationError:
 		return exitUsage
-	case ok && failed.Status == http.StatusUnauthorized:
+	case isAnswer && failed.Status == http.StatusUnauthorized:
 		return exitSignIn
-	case ok && (failed.Code == client.ErrorCodePlanChanged || failed.Code == client.ErrorCodePlanExpired):
+	case code == client.ErrorCodePlanChanged || code == client.ErrorCodePlanExpired:
 		return exitChanged
 	}
 	return exitFailed

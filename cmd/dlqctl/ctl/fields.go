@@ -98,39 +98,26 @@ func mapped[T, U any](list []T, convert func(T) U) []U {
 	return converted
 }
 
-// distinct leaves out repeated names. A JSON object must not have a name twice.
-func distinct(names []string) []string {
-	var once []string
-	for _, name := range names {
-		if !slices.Contains(once, name) {
-			once = append(once, name)
-		}
+// as converts a value to a type of the client by its JSON.
+func as[T any](value any) (converted T, err error) {
+	content, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(content, &converted)
 	}
-	return once
+	return converted, err
 }
 
 // choose makes a JSON object of some fields, in their order.
 func choose(value any, fields []string) ([]byte, error) {
-	var object bytes.Buffer
-	object.WriteByte('{')
+	members := make([][]byte, len(fields))
 	for i, path := range fields {
-		name, err := json.Marshal(path)
+		object, err := json.Marshal(map[string]any{path: at(value, path)})
 		if err != nil {
 			return nil, err
 		}
-		content, err := json.Marshal(at(value, path))
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			object.WriteByte(',')
-		}
-		object.Write(name)
-		object.WriteByte(':')
-		object.Write(content)
+		members[i] = object[1 : len(object)-1]
 	}
-	object.WriteByte('}')
-	return object.Bytes(), nil
+	return slices.Concat([]byte("{"), bytes.Join(members, []byte(",")), []byte("}")), nil
 }
 
 // schema has the fields of records by their JSON names. A nil one is open: it may have any field.

@@ -93,19 +93,14 @@ func (s *session) interruptedJob(ctx context.Context, id string) error {
 	defer stop(nil)
 	s.handleInterrupt(func() { stop(errInterrupted) })
 	answer, err := s.ask(ctx, "The job goes on meanwhile. [l]eave it running, [p]ause it, [c]ancel it, or [w]atch on? ")
-	reason := client.ReasonRequest{Reason: new("asked by Ctrl-C in dlqctl")}
-	steer, done, verb := func() error { return nil }, left, ""
+	steer, done, verb := s.client.PauseJob, left, ""
 	switch strings.ToLower(answer) {
 	case "w", "watch":
 		return nil
 	case "p", "pause":
-		verb = "pause"
-		steer = func() error { _, err := s.client.PauseJob(ctx, id, &reason); return err }
-		done.text = "the job is paused; resume it with: dlqctl jobs resume " + id
+		verb, done.text = "pause", "the job is paused; resume it with: dlqctl jobs resume "+id
 	case "c", "cancel":
-		verb = "cancel"
-		steer = func() error { _, err := s.client.CancelJob(ctx, id, &reason); return err }
-		done.text = "the job is cancelled; its remaining messages stay as they are"
+		steer, verb, done.text = s.client.CancelJob, "cancel", "the job is cancelled; its remaining messages stay as they are"
 	}
 	if verb != "" {
 		err = s.confirmOne(ctx, oneJob, id, verb)
@@ -116,8 +111,10 @@ func (s *session) interruptedJob(ctx context.Context, id string) error {
 	case err != nil:
 		s.note("dlqctl: " + goesOn(id))
 		return err
+	case verb == "":
+		return left
 	}
-	if err := steer(); err != nil {
+	if _, err := steer(ctx, id, &client.ReasonRequest{Reason: new("asked by Ctrl-C in dlqctl")}); err != nil {
 		return s.doubt(err, "jobs get "+id)
 	}
 	return done

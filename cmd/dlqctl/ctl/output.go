@@ -60,6 +60,8 @@ type view struct {
 // column is one column of a table: its title, and the path of a field.
 type column struct{ title, path string }
 
+func columnOf(field string) column { return column{field, field} }
+
 // printer writes records in the format of the run.
 type printer struct {
 	view
@@ -77,40 +79,40 @@ type printer struct {
 }
 
 func (s *session) printer(v view) (*printer, error) {
-	p := &printer{view: v, out: s.out, format: s.flags.output, fields: distinct(s.flags.fields), terminal: terminal(s.Stdout)}
+	p := &printer{view: v, out: s.out, format: s.flags.output, terminal: terminal(s.Stdout)}
 	p.id = cmp.Or(v.id, "id")
-	if p.format == formatWide {
+	known := knownFields(append([]any{v.sample}, v.more...)...)
+	switch {
+	case len(s.flags.fields) > 0:
+		p.columns = nil
+	case len(p.columns) == 0: // of a record that no list has
+		p.columns = mapped(known.names(), columnOf)
+	case p.format == formatWide:
 		p.columns = append(slices.Clip(p.columns), v.wide...)
 	}
-	if len(p.fields) > 0 {
-		known := knownFields(append([]any{v.sample}, v.more...)...)
-		p.columns = nil
-		for _, field := range p.fields {
-			if !known.has(field) {
-				return nil, usageError{fmt.Errorf("--fields: %s have no field %q; they have %s", v.noun, field, strings.Join(known.names(), ", "))}
-			}
-			p.columns = append(p.columns, column{field, field})
+	for _, field := range s.flags.fields {
+		if !known.has(field) {
+			return nil, usageError{fmt.Errorf("--fields: %s have no field %q; they have %s", v.noun, field, strings.Join(known.names(), ", "))}
+		}
+		if !slices.Contains(p.fields, field) { // a JSON object must not have a name twice
+			p.fields, p.columns = append(p.fields, field), append(p.columns, columnOf(field))
 		}
 	}
-	if s.flags.jq != "" {
-		parsed, err := gojq.Parse(s.flags.jq)
-		if err == nil {
-			p.query, err = gojq.Compile(parsed)
-		}
-		if err != nil {
-			return nil, usageError{fmt.Errorf("--jq: %w", err)}
-		}
-		if p.format == formatTable {
-			p.format = formatJSON
-		}
-	}
-	if p.format == formatName && !knownFields(append([]any{v.sample}, v.more...)...).has(p.id) {
+	if p.format == formatName && !known.has(p.id) {
 		return nil, usageError{errors.New("this answer has no id for -o name")}
 	}
-	if len(p.columns) == 0 { // of a record that no list has
-		for _, field := range knownFields(v.sample).names() {
-			p.columns = append(p.columns, column{field, field})
-		}
+	if s.flags.jq == "" {
+		return p, nil
+	}
+	if p.format == formatTable {
+		p.format = formatJSON
+	}
+	parsed, err := gojq.Parse(s.flags.jq)
+	if err == nil {
+		p.query, err = gojq.Compile(parsed)
+	}
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--jq: %w", err)}
 	}
 	return p, nil
 }

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 
 	"dlqmanager/client"
 )
@@ -66,12 +67,7 @@ func (f planFlags) request(kind, topic string) (request client.JobRequest, err e
 		}
 	}
 	body["kind"], body["topic"] = kind, topic
-	content, err := json.Marshal(body)
-	if err != nil {
-		return request, err
-	}
-	err = json.Unmarshal(content, &request)
-	return request, err
+	return as[client.JobRequest](body)
 }
 
 func (s *session) planCommand() *cobra.Command {
@@ -185,19 +181,7 @@ func messages(n int64) string {
 }
 
 // thousands writes a number with commas.
-func thousands(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	first := len(digits) % 3
-	var text strings.Builder
-	text.WriteString(digits[:first])
-	for i := first; i < len(digits); i += 3 {
-		if i > 0 && digits[i-1] != '-' {
-			text.WriteByte(',')
-		}
-		text.WriteString(digits[i : i+3])
-	}
-	return text.String()
-}
+func thousands(n int64) string { return message.NewPrinter(language.English).Sprintf("%d", n) }
 
 // changeCommand makes retry, revive, dead, delete and restore: a plan, its question, its job.
 func (s *session) changeCommand(kind, short, which string) *cobra.Command {

@@ -84,12 +84,8 @@ func (s *session) handIn(ctx context.Context, topic string, l *letters, skip int
 		if err != nil {
 			return sent, usageError{err}
 		}
-		content, err := json.Marshal(map[string]any{"messages": batch})
+		request, err := as[client.HandInRequest](map[string]any{"messages": batch})
 		if err != nil {
-			return sent, err
-		}
-		var request client.HandInRequest
-		if err := json.Unmarshal(content, &request); err != nil {
 			return sent, err
 		}
 		key := fmt.Sprintf("dlqctl-%s-%d", run, sent)

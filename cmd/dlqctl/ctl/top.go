@@ -175,8 +175,7 @@ const ctrlC = "\x03"
 func (t *top) steer(ctx context.Context, done string,
 	call func(context.Context, client.JobID, *client.ReasonRequest, ...client.RequestOption) (*client.Answer[client.Job], error),
 ) {
-	reason := "asked in dlqctl top"
-	if _, err := call(ctx, t.selected, &client.ReasonRequest{Reason: &reason}); err != nil {
+	if _, err := call(ctx, t.selected, &client.ReasonRequest{Reason: new("asked in dlqctl top")}); err != nil {
 		t.said = err.Error()
 		return
 	}
