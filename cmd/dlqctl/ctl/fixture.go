@@ -18,13 +18,16 @@ import (
 	"dlqmanager/client"
 )
 
-var fixtureView = view{noun: "files", list: "files", id: "name", whole: true, sample: fixtureFile{}, columns: []column{{"FILE", "name"}, {"BYTES", "size"}}}
+var fixtureView = view{noun: "files", list: "files", id: "name", whole: true, sample: file{}, columns: []column{{"FILE", "name"}, {"BYTES", "size"}}}
 
-// fixtureFile is a file that the command has written.
-type fixtureFile struct {
-	Name string `json:"name"`
-	Size int    `json:"size"`
+// file is a file of a fixture.
+type file struct {
+	Name    string `json:"name"`
+	Size    int    `json:"size"`
+	content []byte
 }
+
+func newFile(name string, content []byte) file { return file{name, len(content), content} }
 
 func (s *session) fixtureCommand() *cobra.Command {
 	var folder, language string
@@ -60,8 +63,7 @@ as everything else, so they can be committed; a message that you have revealed i
 		if t, known := fixtureTests[language]; known {
 			files = append(files, t)
 		}
-		written, err := writeFixture(folder, files)
-		if err != nil {
+		if err := writeFixture(folder, files); err != nil {
 			return fmt.Errorf("the fixture: %w", err)
 		}
 		s.note("Written to " + folder + ".")
@@ -70,7 +72,7 @@ as everything else, so they can be committed; a message that you have revealed i
 		} else {
 			s.note("Nothing of this message is hidden by the rules of the server: look for personal data before you commit it.")
 		}
-		encoded, err := json.Marshal(map[string]any{"files": written})
+		encoded, err := json.Marshal(map[string]any{"files": files})
 		if err != nil {
 			return err
 		}
@@ -86,13 +88,7 @@ var goTest []byte
 var javaTest []byte
 
 // fixtureTests are the tests that load a fixture, by language. They need the standard library, and JUnit for Java.
-var fixtureTests = map[string]file{"go": {"fixture_test.go", goTest}, "java": {"FixtureTest.java", javaTest}}
-
-// file is a file of a fixture.
-type file struct {
-	name    string
-	content []byte
-}
+var fixtureTests = map[string]file{"go": newFile("fixture_test.go", goTest), "java": newFile("FixtureTest.java", javaTest)}
 
 // fixtureMessage is the content of message.json.
 type fixtureMessage struct {
@@ -104,13 +100,6 @@ type fixtureMessage struct {
 	Masked        []string `json:"masked_paths"`
 }
 
-// fixtureHeader is a header as dlqctl messages send takes it.
-type fixtureHeader struct {
-	Key    string  `json:"key"`
-	Value  *string `json:"value,omitempty"`
-	Base64 *[]byte `json:"value_base64,omitempty"`
-}
-
 // fixtureOf makes the files of a message.
 func fixtureOf(m *client.MessageDetail) (files []file, err error) {
 	key, value, headers := m.Key, m.Value, m.Headers
@@ -118,21 +107,20 @@ func fixtureOf(m *client.MessageDetail) (files []file, err error) {
 		key, value, headers = m.Pointed.Key, m.Pointed.Value, m.Pointed.Headers
 	}
 	if key != nil {
-		files = append(files, file{"key", key.Base64})
+		files = append(files, newFile("key", key.Base64))
 	}
 	if value != nil {
-		files = append(files, file{"value", value.Base64})
+		files = append(files, newFile("value", value.Base64))
 	}
-	list := make([]any, len(headers))
+	list := make([]any, len(headers)) // as dlqctl messages send takes them
 	for i, h := range headers {
 		switch {
 		case h.Value == nil:
 			list[i] = map[string]any{"key": h.Key, "value": nil}
 		case utf8.Valid(*h.Value):
-			text := string(*h.Value)
-			list[i] = fixtureHeader{Key: h.Key, Value: &text}
+			list[i] = map[string]any{"key": h.Key, "value": string(*h.Value)}
 		default:
-			list[i] = fixtureHeader{Key: h.Key, Base64: h.Value}
+			list[i] = map[string]any{"key": h.Key, "value_base64": *h.Value}
 		}
 	}
 	about := fixtureMessage{ID: m.ID, DlqTopic: m.DlqTopic, OriginalTopic: m.OriginalTopic, ErrorClass: m.ErrorClass,
@@ -140,49 +128,41 @@ func fixtureOf(m *client.MessageDetail) (files []file, err error) {
 	if m.MaskedPaths != nil {
 		about.Masked = *m.MaskedPaths
 	}
-	documents := []struct {
-		name  string
-		value any
-		isNil bool
-	}{
-		{"headers.json", list, false}, {"message.json", about, false}, {"schema.json", m.Schema, m.Schema == nil},
-		{"payload.json", m.Payload, m.Schema == nil || len(m.Payload) == 0 || string(m.Payload) == "null"},
-	}
-	for _, d := range documents {
-		if d.isNil {
-			continue
-		}
+	add := func(name string, document any) {
 		content := new(bytes.Buffer)
 		encoder := json.NewEncoder(content)
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(d.value); err != nil {
-			return nil, err
-		}
-		files = append(files, file{d.name, content.Bytes()})
+		err = errors.Join(err, encoder.Encode(document))
+		files = append(files, newFile(name, content.Bytes()))
 	}
-	return files, nil
+	add("headers.json", list)
+	add("message.json", about)
+	if m.Schema != nil {
+		add("schema.json", m.Schema)
+		if len(m.Payload) > 0 && string(m.Payload) != "null" {
+			add("payload.json", m.Payload)
+		}
+	}
+	return files, err
 }
 
 // writeFixture writes files into a new folder.
-func writeFixture(folder string, files []file) ([]fixtureFile, error) {
+func writeFixture(folder string, files []file) error {
 	if err := os.MkdirAll(filepath.Dir(folder), 0o750); err != nil {
-		return nil, err
+		return err
 	}
 	err := os.Mkdir(folder, 0o750)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("%s exists: name another folder with --dir, or remove it", folder)
+		return fmt.Errorf("%s exists: name another folder with --dir, or remove it", folder)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	written := make([]fixtureFile, len(files))
-	for i, f := range files {
-		path := filepath.Join(folder, f.name)
-		if err := os.WriteFile(path, f.content, 0o600); err != nil {
-			return nil, err
+	for _, f := range files {
+		if err := os.WriteFile(filepath.Join(folder, f.Name), f.content, 0o600); err != nil {
+			return err
 		}
-		written[i] = fixtureFile{f.name, len(f.content)}
 	}
-	return written, nil
+	return nil
 }
