@@ -49,21 +49,18 @@ func (s *session) finding(what, text string) {
 
 // lookAtServer tells whether the server is well.
 func (s *session) lookAtServer(ctx context.Context) bool {
-	checks := map[string]string{}
+	var ready client.Ready
 	answer, err := s.client.Readyz(ctx)
-	if failed, ok := errors.AsType[*client.APIError](err); ok && failed.Status == http.StatusServiceUnavailable && len(failed.Body) > 0 {
-		var ready client.Ready
-		if json.Unmarshal(failed.Body, &ready) == nil {
-			checks, err = ready.Checks, nil
-		}
-	}
-	if err != nil {
+	failed, isAnswer := errors.AsType[*client.APIError](err)
+	switch {
+	case err == nil:
+		ready = answer.Value
+	case isAnswer && failed.Status == http.StatusServiceUnavailable && json.Unmarshal(failed.Body, &ready) == nil: // which names the checks too
+	default:
 		s.finding("server", err.Error())
 		return false
 	}
-	if answer != nil {
-		checks = answer.Value.Checks
-	}
+	checks := ready.Checks
 	if len(checks) == 0 {
 		s.finding("server", "this is no DLQ manager: its /readyz names no checks")
 	}
