@@ -53,14 +53,13 @@ func (s *session) complete(cmd *cobra.Command, flag string, values completer) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, s.completion(values))
 }
 
-// firstArgument completes the first argument of a command.
-func (s *session) firstArgument(values completer) cobra.CompletionFunc {
-	complete := s.completion(values)
+// arguments completes the first arguments of a command.
+func (s *session) arguments(each ...completer) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
+		if len(args) >= len(each) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return complete(cmd, args, begun)
+		return s.completion(each[len(args)])(cmd, args, begun)
 	}
 }
 

@@ -70,7 +70,7 @@ func withReason[T any](
 func (s *session) changeOne(of subject, use, short, example string, v view, change change) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: argumentsOf(use)}
 	if of.complete != nil {
-		cmd.ValidArgsFunction = s.firstArgument(of.complete)
+		cmd.ValidArgsFunction = s.arguments(of.complete)
 	}
 	reason := reasonFlag(cmd.Flags())
 	cmd.RunE = s.showing(v, func(cmd *cobra.Command, args []string, p *printer) error {

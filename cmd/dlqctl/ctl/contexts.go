@@ -164,7 +164,7 @@ func absolute(path string) string {
 func (s *session) changeContext(use, short, example string, change func(file *contextsFile, name string, t target) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: argumentsOf(use), Example: example,
-		ValidArgsFunction: s.firstArgument(func(context.Context, *session) []string { return s.contextNames() }),
+		ValidArgsFunction: s.arguments(func(context.Context, *session) []string { return s.contextNames() }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.changeContexts(cmd.Context(), func(file *contextsFile) error {
 				t, err := file.named(args[0])

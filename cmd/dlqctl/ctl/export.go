@@ -31,7 +31,7 @@ func (s *session) exportFlags(cmd *cobra.Command, limit int64) *exportFlags {
 	f := &exportFlags{filters: s.addFilters(cmd)}
 	cmd.Flags().Int64Var(&f.limit, "limit", limit, "at most so many messages; 0 for all")
 	cmd.Flags().StringVar(&f.cursor, "cursor", "", "continue after the message that has this cursor")
-	cmd.ValidArgsFunction = s.firstArgument(completeTopics)
+	cmd.ValidArgsFunction = s.arguments(completeTopics)
 	return f
 }
 

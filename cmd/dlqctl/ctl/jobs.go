@@ -40,7 +40,7 @@ func (s *session) watchCommand() *cobra.Command {
 		Long: `Follows a job: on a terminal with a bar, elsewhere with the job as a JSON line each time it has changed.
 Ctrl-C asks whether to leave the job running, pause it or cancel it. The exit code tells how the job has ended.`,
 		Example:           "  dlqctl jobs watch 01a214f0-f92f-7000-a46f-36ccec5081f3",
-		ValidArgsFunction: s.firstArgument(completeJobs),
+		ValidArgsFunction: s.arguments(completeJobs),
 		RunE: s.showing(jobsView.one(), func(cmd *cobra.Command, args []string, p *printer) error {
 			return s.follow(cmd.Context(), named(args)[0], p)
 		}),

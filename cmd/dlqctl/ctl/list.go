@@ -41,8 +41,11 @@ func body[T any](answer *client.Answer[T], err error) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// option is a flag of a list that is one query parameter.
-type option struct{ name, help string }
+// option is a flag of a list that is one query parameter. Its values are for the completion.
+type option struct {
+	name, help string
+	values     completer
+}
 
 // listCommand makes the list of a noun. Its flags become query parameters.
 func (s *session) listCommand(use, short, example string, v view, fetch call, filtered bool, options ...option) *cobra.Command {
@@ -50,8 +53,11 @@ func (s *session) listCommand(use, short, example string, v view, fetch call, fi
 	parameters, filters := newFlags(), newFlags()
 	for _, o := range options {
 		parameters.String(o.name, "", o.help)
+		cmd.Flags().AddFlag(parameters.Lookup(o.name))
+		if o.values != nil {
+			s.complete(cmd, o.name, o.values)
+		}
 	}
-	cmd.Flags().AddFlagSet(parameters)
 	limit := new(int64)
 	if !v.whole {
 		limit = cmd.Flags().Int64("limit", 50, "at most so many; 0 for all")

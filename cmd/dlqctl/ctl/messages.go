@@ -18,6 +18,10 @@ var messagesView = view{noun: "messages", list: "messages", sample: client.Liste
 	{"ID", "id"}, {"STATUS", "status"}, {"CREATED", "created_at"}, {"RETRIES", "retry_count"}, {"ERROR", "error_message"},
 }, wide: []column{{"CLASS", "error_class"}, {"GROUP", "group_id"}, {"VERIFIED", "verified"}, {"PAYLOAD", "payload"}}}
 
+var messageOptions = []option{
+	{"sort", "created_at for the oldest first", nil}, {"verified", "only messages with this verification", nil},
+}
+
 var messageView = view{noun: "messages", sample: client.MessageDetail{}, columns: messagesView.columns}
 
 var chainView = view{noun: "messages", list: "hops", sample: client.Hop{}, columns: []column{
@@ -32,8 +36,8 @@ func (s *session) messagesCommand() *cobra.Command {
 	list := s.listCommand("list TOPIC", "List messages of a topic, the newest first",
 		"  dlqctl messages list orders.dlq.v1 --status PENDING --error timeout\n  dlqctl messages list orders.dlq.v1 --not header.tenant=acme -o csv --limit 0",
 		messagesView, callOf((*client.Client).ListMessages), true,
-		option{"sort", "created_at for the oldest first"}, option{"verified", "only messages with this verification"})
-	list.ValidArgsFunction = s.firstArgument(completeTopics)
+		messageOptions...)
+	list.ValidArgsFunction = s.arguments(completeTopics)
 	get := s.getCommand("get ID...", "Show everything about a message, or about several",
 		"  dlqctl messages get 01a214f0-d99b-85ca-9c4b-208d64cffa24\n  dlqctl messages get 01a214f0-d99b-85ca-9c4b-208d64cffa24 --jq .payload\n"+
 			"  dlqctl messages list orders.dlq.v1 --status DEAD -o name | xargs dlqctl messages get --fields id,key,resolution", messageView,

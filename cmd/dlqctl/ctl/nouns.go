@@ -32,14 +32,12 @@ var groupsView = view{noun: "groups", list: "groups", sample: client.Group{}, co
 func (s *session) groupsCommand() *cobra.Command {
 	list := s.listCommand("list", "List the causes, the newest first", "  dlqctl groups list --topic orders.dlq.v1 --sort pending", groupsView,
 		listOf((*client.Client).ListGroups), false,
-		option{"topic", "only the causes of this topic"}, option{"state", "state: open, held, fixed"},
-		option{"sort", "pending for the largest first, last_seen for the last to fail first"})
-	s.complete(list, "topic", completeTopics)
-	s.complete(list, "sort", fixed("first_seen", "last_seen", "pending"))
-	s.complete(list, "state", fixed("open", "held", "fixed"))
+		option{"topic", "only the causes of this topic", completeTopics},
+		option{"state", "state: open, held, fixed", fixed("open", "held", "fixed")},
+		option{"sort", "pending for the largest first, last_seen for the last to fail first", fixed("first_seen", "last_seen", "pending")})
 	get := s.getCommand("get ID", "Show a group", "  dlqctl groups get 8f2cc0a3-5784-8865-a08b-a01afce8da16", groupsView.one(),
 		callOf((*client.Client).GetGroup))
-	get.ValidArgsFunction = s.firstArgument(completeGroups)
+	get.ValidArgsFunction = s.arguments(completeGroups)
 	return group("groups", "See the causes of dead letters, and hold or fix them", list, get,
 		s.holdCommand(), s.openCommand(), s.noteCommand(), s.fixCommand())
 }
@@ -50,14 +48,13 @@ var jobsView = view{noun: "jobs", list: "jobs", sample: client.RetryJob{}, more:
 }, wide: []column{{"ENDED", "ended_at"}, {"REASON", "reason"}, {"REQUEST REASON", "request_reason"}, {"RATE", "rate_limit"}, {"CAME BACK", "came_back"}}}
 
 func (s *session) jobsList() *cobra.Command {
-	list := s.listCommand("list", "List jobs of all kinds, the newest first", "  dlqctl jobs list --state RUNNING", jobsView,
+	return s.listCommand("list", "List jobs of all kinds, the newest first", "  dlqctl jobs list --state RUNNING", jobsView,
 		listOf((*client.Client).ListJobs), false,
-		option{"kind", "kind: retry, revive, dead, delete, restore"}, option{"topic", "only jobs of this topic"}, option{"state", "state, such as RUNNING"},
-		option{"actor", "only jobs that this person started"}, option{"from", "started at this time or later"}, option{"to", "started before this time"})
-	s.complete(list, "topic", completeTopics)
-	s.complete(list, "kind", fixed(kinds...))
-	s.complete(list, "state", fixed("RUNNING", "PAUSING", "PAUSED", "CANCELLING", "CANCELLED", "COMPLETED", "FAILED"))
-	return list
+		option{"kind", "kind: retry, revive, dead, delete, restore", fixed(kinds...)},
+		option{"topic", "only jobs of this topic", completeTopics},
+		option{"state", "state, such as RUNNING", fixed("RUNNING", "PAUSING", "PAUSED", "CANCELLING", "CANCELLED", "COMPLETED", "FAILED")},
+		option{"actor", "only jobs that this person started", nil}, option{"from", "started at this time or later", nil},
+		option{"to", "started before this time", nil})
 }
 
 func (s *session) jobsGet() *cobra.Command {
@@ -70,7 +67,7 @@ func (s *session) jobsGet() *cobra.Command {
 			return body(c.GetJob(ctx, args[0], nil, options...))
 		})
 	get.Flags().BoolVar(&verified, "verified", false, "count the delivered messages that a consumer got past")
-	get.ValidArgsFunction = s.firstArgument(completeJobs)
+	get.ValidArgsFunction = s.arguments(completeJobs)
 	return get
 }
 
@@ -79,12 +76,10 @@ var retriesView = view{noun: "retries", list: "retries", id: "operation_id", sam
 }, wide: []column{{"ENDED", "ended_at"}, {"REASON", "reason"}, {"TARGET", "target_topic"}}}
 
 func (s *session) retriesCommand() *cobra.Command {
-	list := s.listCommand("list", "List the running and recent retries of single messages", "  dlqctl retries list --topic orders.dlq.v1", retriesView,
-		listOf((*client.Client).ListSingleRetries), false,
-		option{"topic", "only retries of this topic"}, option{"actor", "only retries that this person started"},
-		option{"from", "started at this time or later"}, option{"to", "started before this time"})
-	s.complete(list, "topic", completeTopics)
-	return group("retries", "See the retries of single messages", list)
+	return group("retries", "See the retries of single messages", s.listCommand("list", "List the running and recent retries of single messages",
+		"  dlqctl retries list --topic orders.dlq.v1", retriesView, listOf((*client.Client).ListSingleRetries), false,
+		option{"topic", "only retries of this topic", completeTopics}, option{"actor", "only retries that this person started", nil},
+		option{"from", "started at this time or later", nil}, option{"to", "started before this time", nil}))
 }
 
 var auditView = view{noun: "operations", list: "operations", sample: client.Operation{}, columns: []column{
@@ -92,22 +87,20 @@ var auditView = view{noun: "operations", list: "operations", sample: client.Oper
 }, wide: []column{{"ID", "id"}, {"TARGET", "target_id"}, {"ADDRESS", "address"}, {"REQUEST", "request_id"}}}
 
 func (s *session) auditCommand() *cobra.Command {
-	list := s.listCommand("list", "List the changes, the newest first", "  dlqctl audit list --topic orders.dlq.v1 --subject alice", auditView,
-		listOf((*client.Client).ListOperations), false,
-		option{"subject", "only changes by this person"}, option{"action", "only this action, such as dlq:job:create"},
-		option{"topic", "only changes in this topic"},
-		option{"target-id", "only changes of this message, group or job"}, option{"outcome", "only changes with this outcome"},
-		option{"from", "at this time or later"}, option{"to", "before this time"})
-	s.complete(list, "topic", completeTopics)
-	return group("audit", "See who did what, and why", list)
+	return group("audit", "See who did what, and why", s.listCommand("list", "List the changes, the newest first",
+		"  dlqctl audit list --topic orders.dlq.v1 --subject alice", auditView, listOf((*client.Client).ListOperations), false,
+		option{"subject", "only changes by this person", nil}, option{"action", "only this action, such as dlq:job:create", nil},
+		option{"topic", "only changes in this topic", completeTopics},
+		option{"target-id", "only changes of this message, group or job", nil}, option{"outcome", "only changes with this outcome", nil},
+		option{"from", "at this time or later", nil}, option{"to", "before this time", nil}))
 }
 
 func (s *session) archiveCommand() *cobra.Command {
 	list := s.listCommand("list TOPIC", "List archived messages of a topic", "  dlqctl archive list orders.dlq.v1 --error timeout", messagesView,
 		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
 			return body(c.ListArchivedMessages(ctx, &client.ListArchivedMessagesParams{Topic: args[0]}, options...))
-		}, true, option{"sort", "created_at for the oldest first"}, option{"verified", "only messages with this verification"})
-	list.ValidArgsFunction = s.firstArgument(completeTopics)
+		}, true, messageOptions...)
+	list.ValidArgsFunction = s.arguments(completeTopics)
 	get := s.getCommand("get ID", "Show an archived message", "  dlqctl archive get 01a214f0-d99b-85ca-9c4b-208d64cffa24", messageView,
 		callOf((*client.Client).GetArchivedMessage))
 	restore := s.changeOne(archivedMessage, "restore ID", "Restore an archived message", "  dlqctl archive restore 01a214f0-d99b-85ca-9c4b-208d64cffa24",

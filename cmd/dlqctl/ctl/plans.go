@@ -82,12 +82,7 @@ KIND is retry, revive, dead, delete or restore. Without filters the plan takes t
   dlqctl plan retry orders.dlq.v1 --not key=42 -o json`,
 	}
 	f := s.planFlags(cmd, true)
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) == 0 {
-			return s.completion(fixed(kinds...))(cmd, args, begun)
-		}
-		return s.firstArgument(completeTopics)(cmd, args[1:], begun)
-	}
+	cmd.ValidArgsFunction = s.arguments(fixed(kinds...), completeTopics)
 	cmd.RunE = s.showing(planView, func(cmd *cobra.Command, args []string, p *printer) error {
 		if !slices.Contains(kinds, args[0]) {
 			return usageError{fmt.Errorf("%q is no kind of job; the kinds are %s", args[0], strings.Join(kinds, ", "))}
@@ -144,31 +139,23 @@ func showPlan(to io.Writer, plan client.RetryPlan) error {
 	if plan.Skipped > 0 {
 		fmt.Fprintf(&text, "  %s left out\n", messages(plan.Skipped))
 	}
-	counts := func(title string, counts client.PlanCounts) {
-		for i, counted := range counts {
-			if i == 0 {
-				fmt.Fprintf(&text, "\n%s\n", title)
-			}
-			fmt.Fprintf(&text, "  %10s  %s\n", thousands(counted.Count), oneLine(counted.Name))
+	section := func(title string, lines []string) {
+		if len(lines) > 0 {
+			fmt.Fprintf(&text, "\n%s\n  %s\n", title, strings.Join(lines, "\n  "))
 		}
 	}
-	counts("left out because", plan.SkipReasons)
-	counts("to topic", plan.ByTargetTopic)
-	for i, counted := range plan.ByGroup {
-		if i == 0 {
-			fmt.Fprint(&text, "\nby cause\n")
-		}
-		fmt.Fprintf(&text, "  %10s  %-36s  %s\n", thousands(counted.Count), valueOf(counted.ID), oneLine(counted.Title))
+	counted := func(c client.PlanCounts_Item) string {
+		return fmt.Sprintf("%10s  %s", thousands(c.Count), oneLine(c.Name))
 	}
+	section("left out because", mapped(plan.SkipReasons, counted))
+	section("to topic", mapped(plan.ByTargetTopic, counted))
+	section("by cause", mapped(plan.ByGroup, func(c client.PlanGroups_Item) string {
+		return fmt.Sprintf("%10s  %-36s  %s", thousands(c.Count), valueOf(c.ID), oneLine(c.Title))
+	}))
 	if plan.MoreGroups > 0 {
 		fmt.Fprintf(&text, "  and %s more causes\n", thousands(plan.MoreGroups))
 	}
-	for i := range plan.Sample {
-		if i == 0 {
-			fmt.Fprint(&text, "\nsome of them\n")
-		}
-		fmt.Fprintf(&text, "  %s  %s\n", plan.Sample[i].ID, oneLine(plan.Sample[i].ErrorMessage))
-	}
+	section("some of them", mapped(plan.Sample, func(m client.ListedMessage) string { return m.ID + "  " + oneLine(m.ErrorMessage) }))
 	_, err := fmt.Fprint(to, printable(text.String()), "\n")
 	return err
 }
@@ -195,7 +182,7 @@ A whole topic needs --all. The job is a workflow: it goes on when dlqctl ends. "
 	f := s.planFlags(cmd, kind == "retry")
 	follow := followFlag(cmd)
 	all := cmd.Flags().Bool("all", false, "take every message of the topic")
-	cmd.ValidArgsFunction = s.firstArgument(completeTopics)
+	cmd.ValidArgsFunction = s.arguments(completeTopics)
 	cmd.RunE = s.showing(jobsView.one(), func(cmd *cobra.Command, args []string, p *printer) error {
 		chosen, err := fieldsOf(f.filters)
 		if err != nil {

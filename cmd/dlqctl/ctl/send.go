@@ -37,7 +37,7 @@ handed in: mend the file or wait, and continue with --skip.`,
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "-", "file with JSON lines; - for the standard input")
 	cmd.Flags().Int64Var(&skip, "skip", 0, "leave out so many messages at the beginning, which were handed in before")
-	cmd.ValidArgsFunction = s.firstArgument(completeTopics)
+	cmd.ValidArgsFunction = s.arguments(completeTopics)
 	cmd.RunE = s.showing(handedInView, func(cmd *cobra.Command, args []string, p *printer) error {
 		from := s.Stdin
 		if file != "-" {
