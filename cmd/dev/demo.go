@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -34,18 +35,11 @@ func runDemo(ctx context.Context, args, environ []string, out io.Writer) error {
 		brokers = []string{fmt.Sprintf("127.0.0.1:%d", stack.KafkaPort)}
 	}
 	options.Brokers, options.Out = brokers, out
-	options.BaseURL = "http://127.0.0.1:" + orDefault(getenv("DLQ_SERVER_PORT"), "8080")
+	options.BaseURL = "http://127.0.0.1:" + cmp.Or(getenv("DLQ_SERVER_PORT"), "8080")
 	options.UIURL = fmt.Sprintf("http://127.0.0.1:%d", stack.TemporalUIPort)
 	options.ReceiptsAddress = fmt.Sprintf("127.0.0.1:%d", stack.ReceiptsPort)
 	if options.ReceiptsSecret, err = demo.ReceiptsSecret(stack.Dir); err != nil {
 		return err
 	}
 	return demo.Run(ctx, options)
-}
-
-func orDefault(value, fallback string) string {
-	if value == "" {
-		return fallback
-	}
-	return value
 }

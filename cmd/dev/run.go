@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -98,6 +101,16 @@ func runStack(ctx context.Context, environ []string, out io.Writer) error {
 	return err
 }
 
+// openLog opens the file that the programs log to. The terminal shows only the
+// progress: two streams of JSON would hide it.
+func openLog(dir string) (*os.File, error) {
+	name := filepath.Join(dir, "dlq-manager.log")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+}
+
 // checkState refuses the state of another version of this program, which has other tables and
 // workflows.
 func checkState(ctx context.Context, databaseURL, dir string) error {
@@ -182,6 +195,7 @@ func waitReady(ctx context.Context, programs ...app.Health) error {
 }
 
 func banner(out io.Writer, cfg *config.Config, e dev.Endpoints, logFile string) {
+	const none = "(not started here)"
 	_, _ = fmt.Fprintf(out, `
 Ready.
 
@@ -197,7 +211,7 @@ Ready.
 
 Next, in another terminal: make demo
 Ctrl-C stops everything; the state is kept.
-`, app.APIHealth(cfg).URL(), app.WorkerHealth(cfg).URL(), orNone(e.TemporalUIURL), orNone(e.DatabaseURL),
+`, app.APIHealth(cfg).URL(), app.WorkerHealth(cfg).URL(), cmp.Or(e.TemporalUIURL, none), cmp.Or(e.DatabaseURL, none),
 		strings.Join(e.Brokers, ","), logFile, consoleLine(cfg))
 }
 
@@ -206,11 +220,4 @@ func consoleLine(cfg *config.Config) string {
 		return ""
 	}
 	return fmt.Sprintf("  Console          %s%s/\n", app.APIHealth(cfg).URL(), cfg.Console.Prefix())
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "(not started here)"
-	}
-	return s
 }
