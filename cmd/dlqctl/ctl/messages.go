@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
@@ -115,7 +114,7 @@ Exit code 3: the retry has ended and the message was not delivered.`,
 // editValue reads the value to send. The server encodes JSON with the schema of the message, if that has one; everything
 // else is sent byte for byte.
 func (s *session) editValue(ctx context.Context, id, file string, request *client.RetryRequest) error {
-	content, err := s.readFile(file)
+	content, err := readAll(s.open(file))
 	if err != nil {
 		return fmt.Errorf("the value to send: %w", err)
 	}
@@ -150,17 +149,6 @@ func (s *session) awaitRetry(ctx context.Context, running *client.Answer[client.
 		return outcome{code: exitPartly}
 	}
 	return nil
-}
-
-// maxFile bounds a file or the standard input: the server takes no larger message.
-const maxFile = 64 << 20
-
-func readAll(from io.Reader) ([]byte, error) {
-	content, err := io.ReadAll(io.LimitReader(from, maxFile+1))
-	if err == nil && len(content) > maxFile {
-		err = fmt.Errorf("it has more than %d MiB", maxFile>>20)
-	}
-	return content, err
 }
 
 func (s *session) unmaskCommand() *cobra.Command {

@@ -2,7 +2,6 @@ package ctl
 
 import (
 	"context"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -112,21 +111,4 @@ func (s *session) meCommand() *cobra.Command {
 	return s.getCommand("me", "Show who you are to the server, and what you may do", "  dlqctl me -o json",
 		view{noun: "me", id: "subject", sample: client.Me{}, columns: []column{{"SUBJECT", "subject"}, {"METHOD", "method"}}},
 		listOf((*client.Client).GetMe))
-}
-
-// readFile reads a file, or the standard input for "-".
-func (s *session) readFile(path string) ([]byte, error) {
-	if path == "-" {
-		return readAll(s.Stdin)
-	}
-	return readPath(path)
-}
-
-func readPath(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return readAll(file)
 }

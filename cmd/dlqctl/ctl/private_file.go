@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,7 +22,31 @@ func readPrivate(path string) ([]byte, error) {
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
 		return nil, fmt.Errorf("others may read or change this file, which may hold tokens: run chmod 600 %s", path)
 	}
-	return readPath(path)
+	return readAll(os.Open(path))
+}
+
+// open opens a file, or the standard input for "-".
+func (s *session) open(path string) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(s.Stdin), nil
+	}
+	return os.Open(path)
+}
+
+// maxFile bounds a file or the standard input: the server takes no larger message.
+const maxFile = 64 << 20
+
+// readAll reads a file that was opened, and closes it.
+func readAll(file io.ReadCloser, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(content) > maxFile {
+		err = fmt.Errorf("it has more than %d MiB", maxFile>>20)
+	}
+	return content, err
 }
 
 // writePrivate replaces a file at once, so that a crash leaves the former one whole. Nobody else may read it.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -39,15 +38,11 @@ handed in: mend the file or wait, and continue with --skip.`,
 	cmd.Flags().Int64Var(&skip, "skip", 0, "leave out so many messages at the beginning, which were handed in before")
 	cmd.ValidArgsFunction = s.arguments(completeTopics)
 	cmd.RunE = s.showing(handedInView, func(cmd *cobra.Command, args []string, p *printer) error {
-		from := s.Stdin
-		if file != "-" {
-			opened, err := os.Open(file)
-			if err != nil {
-				return fmt.Errorf("the messages: %w", err)
-			}
-			defer opened.Close()
-			from = opened
+		from, err := s.open(file)
+		if err != nil {
+			return fmt.Errorf("the messages: %w", err)
 		}
+		defer from.Close()
 		if s.target.Production {
 			question := "The messages of " + file + " are stored as dead letters of " + args[0] + "."
 			if err := s.confirm(cmd.Context(), question, args[0]); err != nil {
