@@ -137,21 +137,30 @@ func (s *session) canAsk() bool { return terminal(s.Stdin) && terminal(s.Stderr)
 func (s *session) ask(ctx context.Context, question string) (string, error) {
 	s.endLine()
 	fmt.Fprint(s.Stderr, printable(question))
-	type answer struct {
-		line string
-		err  error
-	}
-	answered := make(chan answer, 1)
-	go func() {
-		line, err := s.readLine()
-		answered <- answer{line, err}
-	}()
-	select {
-	case a := <-answered:
-		return a.line, a.err
-	case <-ctx.Done():
+	var line string
+	err := await(ctx, func() (err error) {
+		line, err = s.readLine()
+		return err
+	})
+	if ctx.Err() != nil {
 		fmt.Fprintln(s.Stderr)
-		return "", context.Cause(ctx)
+	}
+	if err != nil {
+		return "", err
+	}
+	return line, nil
+}
+
+// await waits for a call that hears of no context, such as the read of a terminal. What the call writes is whole if there is
+// no error.
+func await(ctx context.Context, call func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- call() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

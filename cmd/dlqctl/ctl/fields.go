@@ -67,10 +67,6 @@ func text(value any) string {
 		return ""
 	case string:
 		return v
-	case json.Number:
-		return v.String()
-	case bool:
-		return strconv.FormatBool(v)
 	case map[string]any:
 		if written, ok := stored(v); ok {
 			return written

@@ -165,16 +165,15 @@ func (p *printer) document(ctx context.Context, body []byte) error {
 	if p.query != nil {
 		return p.jq(ctx, body)
 	}
+	return p.json(body)
+}
+
+// json writes JSON as it came, with a line break at its end.
+func (p *printer) json(body []byte) error {
 	if p.terminal {
 		body = safeJSON(body)
 	}
-	if _, err := p.out.Write(body); err != nil {
-		return err
-	}
-	if bytes.HasSuffix(body, []byte("\n")) {
-		return nil
-	}
-	_, err := io.WriteString(p.out, "\n")
+	_, err := fmt.Fprintf(p.out, "%s\n", bytes.TrimSuffix(body, []byte("\n")))
 	return err
 }
 
@@ -263,21 +262,17 @@ func (p *printer) jq(ctx context.Context, body []byte) error {
 		if failed, isError := result.(error); isError {
 			return fmt.Errorf("--jq: %w", failed)
 		}
-		line, isText := result.(string)
-		if isText && p.terminal {
-			line = printable(line)
-		}
-		if !isText {
-			encoded, err := gojq.Marshal(result)
-			if err != nil {
-				return fmt.Errorf("--jq: %w", err)
-			}
+		if line, isText := result.(string); isText {
 			if p.terminal {
-				encoded = safeJSON(encoded)
+				line = printable(line)
 			}
-			line = string(encoded)
+			_, err = fmt.Fprintln(p.out, line)
+		} else if encoded, failed := gojq.Marshal(result); failed != nil {
+			err = fmt.Errorf("--jq: %w", failed)
+		} else {
+			err = p.json(encoded)
 		}
-		if _, err := fmt.Fprintln(p.out, line); err != nil {
+		if err != nil {
 			return err
 		}
 	}

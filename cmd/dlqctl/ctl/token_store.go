@@ -97,12 +97,7 @@ func (k *tokenStore) Lock(ctx context.Context) (func(), error) { return lockFile
 
 // limited gives up on a key ring that does not answer.
 func limited(call func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- call() }()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(ringTimeout):
-		return errors.New("the key ring does not answer; it may be locked")
-	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), ringTimeout, errors.New("the key ring does not answer; it may be locked"))
+	defer cancel()
+	return await(ctx, call)
 }

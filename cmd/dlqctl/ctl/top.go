@@ -40,16 +40,14 @@ c cancels it after a question; q ends. In a production context the screen only s
 			defer func() { _ = term.Restore(int(in.Fd()), former) }()
 			fmt.Fprint(s.out, "\x1b[?1049h\x1b[?25l")       // another screen, without a cursor
 			defer fmt.Fprint(s.out, "\x1b[?25h\x1b[?1049l") // as it was
-			return s.top(cmd.Context(), &top{client: s.client, server: s.target.Server, readOnly: s.target.Production})
+			return (&top{session: s}).run(cmd.Context())
 		},
 	}
 }
 
 // top is the state of the screen.
 type top struct {
-	client   *client.Client
-	server   string
-	readOnly bool
+	*session
 
 	jobs     []progress
 	groups   []client.Group
@@ -59,12 +57,12 @@ type top struct {
 	at       time.Time
 }
 
-func (s *session) top(ctx context.Context, t *top) error {
+func (t *top) run(ctx context.Context) error {
 	keys := make(chan string)
 	go func() {
 		buffer := make([]byte, 16)
 		for {
-			n, err := s.Stdin.Read(buffer)
+			n, err := t.Stdin.Read(buffer)
 			if err != nil {
 				close(keys)
 				return
@@ -92,12 +90,12 @@ func (s *session) top(ctx context.Context, t *top) error {
 				return nil
 			}
 		}
-		width, height := s.screen()
+		width, height := t.screen()
 		lines := t.lines(width)
 		for i := range lines {
 			lines[i] = runewidth.Truncate(oneLine(lines[i]), width, "…") + "\x1b[K"
 		}
-		if _, err := fmt.Fprint(s.out, "\x1b[H", strings.Join(lines[:min(len(lines), height)], "\r\n"), "\x1b[J"); err != nil {
+		if _, err := fmt.Fprint(t.out, "\x1b[H", strings.Join(lines[:min(len(lines), height)], "\r\n"), "\x1b[J"); err != nil {
 			return err
 		}
 	}
@@ -151,7 +149,7 @@ func (t *top) press(ctx context.Context, key string) bool {
 		i--
 	case "p", "r", "c":
 		switch {
-		case t.readOnly:
+		case t.target.Production:
 			t.said = "this is production: steer with dlqctl jobs"
 		case i < 0:
 			t.said = "there is no job"
@@ -185,7 +183,7 @@ func (t *top) steer(ctx context.Context, done string,
 
 // lines are the rows of the screen, which may be wider than it.
 func (t *top) lines(width int) []string {
-	lines := []string{fmt.Sprintf("%s  %s  j k choose, p pause, r resume, c cancel, q end", t.server, t.at.Format(time.TimeOnly)), t.said, "JOBS"}
+	lines := []string{fmt.Sprintf("%s  %s  j k choose, p pause, r resume, c cancel, q end", t.target.Server, t.at.Format(time.TimeOnly)), t.said, "JOBS"}
 	for i := range t.jobs {
 		mark := "  "
 		if t.jobs[i].ID == t.selected {
