@@ -24,21 +24,16 @@ import (
 )
 
 func run(ctx context.Context, args, environ []string, out io.Writer) error {
-	command := ""
-	if len(args) > 0 {
-		command = args[0]
-	}
 	switch {
-	case command == "demo":
+	case len(args) == 0:
+		return runStack(ctx, environ, out)
+	case args[0] == "demo":
 		return runDemo(ctx, args[1:], environ, out)
-	case app.AsksForHelp(command):
+	case app.AsksForHelp(args[0]):
 		_, err := io.WriteString(out, help)
 		return err
-	case len(args) > 0:
-		return &app.UsageError{Command: program, Problem: fmt.Sprintf("unknown command %q", command)}
-	default:
-		return runStack(ctx, environ, out)
 	}
+	return &app.UsageError{Command: program, Problem: fmt.Sprintf("unknown command %q", args[0])}
 }
 
 // runStack starts the services and then the manager's own programs. When all are ready,
