@@ -67,29 +67,43 @@ func (s *session) handIn(ctx context.Context, topic string, l *letters, skip int
 			return 0, usageError{fmt.Errorf("--skip %d: %w", skip, err)}
 		}
 	}
-	run := rand.Text()
-	for {
-		batch, err := l.batch()
-		if errors.Is(err, io.EOF) {
-			if l.read == 0 {
-				return 0, usageError{errors.New("there are no messages: give JSON objects, one a line")}
-			}
-			return sent, nil
-		}
-		if err != nil {
-			return sent, usageError{err}
+	run, size := rand.Text(), 0
+	var batch []json.RawMessage
+	send := func() error {
+		if len(batch) == 0 {
+			return nil
 		}
 		request, err := as[client.HandInRequest](map[string]any{"messages": batch})
 		if err != nil {
-			return sent, err
+			return err
 		}
 		key := fmt.Sprintf("dlqctl-%s-%d", run, sent)
 		answer, err := s.client.HandIn(ctx, topic, &client.HandInParams{IdempotencyKey: &key}, request)
 		if err != nil {
-			return sent, err
+			return err
 		}
 		sent += int64(len(batch))
-		if err := p.page(ctx, answer.Body); err != nil {
+		batch, size = nil, 0
+		return p.page(ctx, answer.Body)
+	}
+	for {
+		letter, err := l.next()
+		switch {
+		case errors.Is(err, io.EOF) && l.read == 0:
+			return 0, usageError{errors.New("there are no messages: give JSON objects, one a line")}
+		case errors.Is(err, io.EOF):
+			err = send()
+			return sent, err
+		case err != nil:
+			return sent, usageError{err}
+		case size+len(letter) > bytesAtOnce:
+			err = send()
+		}
+		batch, size = append(batch, letter), size+len(letter)
+		if err == nil && len(batch) == lettersAtOnce {
+			err = send()
+		}
+		if err != nil {
 			return sent, err
 		}
 	}
@@ -99,14 +113,9 @@ func (s *session) handIn(ctx context.Context, topic string, l *letters, skip int
 type letters struct {
 	decoder *json.Decoder
 	read    int64
-	ahead   json.RawMessage // read already, for the next batch
 }
 
 func (l *letters) next() (json.RawMessage, error) {
-	if ahead := l.ahead; ahead != nil {
-		l.ahead = nil
-		return ahead, nil
-	}
 	var letter json.RawMessage
 	err := l.decoder.Decode(&letter)
 	if errors.Is(err, io.EOF) {
@@ -120,25 +129,4 @@ func (l *letters) next() (json.RawMessage, error) {
 		return nil, fmt.Errorf("message %d is no JSON object", l.read)
 	}
 	return letter, nil
-}
-
-// batch returns the messages of the next request, and io.EOF after the last.
-func (l *letters) batch() ([]json.RawMessage, error) {
-	var batch []json.RawMessage
-	size := 0
-	for len(batch) < lettersAtOnce {
-		letter, err := l.next()
-		if err != nil && len(batch) > 0 && errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if size += len(letter); size > bytesAtOnce && len(batch) > 0 {
-			l.ahead = letter
-			break
-		}
-		batch = append(batch, letter)
-	}
-	return batch, nil
 }
