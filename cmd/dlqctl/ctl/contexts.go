@@ -151,13 +151,11 @@ func (t target) merge(change target) target {
 
 // absolute lets a file be found from every folder.
 func absolute(path string) string {
-	if path == "" {
-		return ""
+	whole, err := filepath.Abs(path)
+	if path == "" || err != nil {
+		return path
 	}
-	if whole, err := filepath.Abs(path); err == nil {
-		return whole
-	}
-	return path
+	return whole
 }
 
 // changeContext makes a command that changes the file by an existing context.

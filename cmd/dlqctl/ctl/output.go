@@ -73,7 +73,7 @@ type printer struct {
 	// console is the page of the record, which the sheet of a record shows.
 	console string
 	widths  []int
-	csv     *csv.Writer // of the first record on
+	csv     *csv.Writer // nil for other formats
 	records int64       // so far
 	next    string      // the cursor of the next page; empty at the end
 }
@@ -96,6 +96,12 @@ func (s *session) printer(v view) (*printer, error) {
 		}
 		if !slices.Contains(p.fields, field) { // a JSON object must not have a name twice
 			p.fields, p.columns = append(p.fields, field), append(p.columns, columnOf(field))
+		}
+	}
+	if p.format == formatCSV {
+		p.csv = csv.NewWriter(s.out)
+		if err := p.csv.Write(mapped(p.columns, func(c column) string { return c.path })); err != nil {
+			return nil, err
 		}
 	}
 	if p.format == formatName && !known.has(p.id) {
@@ -220,19 +226,8 @@ func isFormula(text string) bool {
 	return begin != "" && strings.ContainsRune(formulas, first) || text != "" && strings.ContainsRune("\t\r\n", rune(text[0]))
 }
 
-// titles begins CSV with its first line.
-func (p *printer) titles() error {
-	p.csv = csv.NewWriter(p.out)
-	return p.csv.Write(mapped(p.columns, func(c column) string { return c.path }))
-}
-
 // row writes one line of CSV. A ' before a formula says that it is text.
 func (p *printer) row(value any) error {
-	if p.records == 1 {
-		if err := p.titles(); err != nil {
-			return err
-		}
-	}
 	cells := make([]string, len(p.columns))
 	for i, column := range p.columns {
 		field := at(value, column.path)
@@ -286,15 +281,10 @@ func (p *printer) one(ctx context.Context, answer []byte) error {
 	return p.end()
 }
 
-// end writes the rest.
+// end writes the rest of CSV, of an empty list the names of the columns.
 func (p *printer) end() error {
-	if p.format != formatCSV {
+	if p.csv == nil {
 		return nil
-	}
-	if p.records == 0 { // programs want the names of the columns of an empty list too
-		if err := p.titles(); err != nil {
-			return err
-		}
 	}
 	p.csv.Flush()
 	return p.csv.Error()
