@@ -68,7 +68,7 @@ func (s *session) serveConsole(ctx context.Context, listener net.Listener, name 
 	}
 	address := listener.Addr().String()
 	server := &http.Server{
-		Handler: onlyHost(address, outliving(http.StripPrefix(base, pages))), ReadHeaderTimeout: 10 * time.Second, ErrorLog: zap.NewStdLog(zap.NewNop()),
+		Handler: guarded(address, http.StripPrefix(base, pages)), ReadHeaderTimeout: 10 * time.Second, ErrorLog: zap.NewStdLog(zap.NewNop()),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
@@ -87,20 +87,14 @@ func (s *session) serveConsole(ctx context.Context, listener net.Listener, name 
 	}
 }
 
-// onlyHost refuses requests for other names: a page of another web site can have its name lead to this machine.
-func onlyHost(address string, next http.Handler) http.Handler {
+// guarded refuses requests for other names: a page of another web site can have its name lead to this machine. A request goes on
+// when its browser has left: closing a page stops nothing.
+func guarded(address string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != address {
 			http.Error(w, "dlqctl console answers at http://"+address+" only", http.StatusForbidden)
 			return
 		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// outliving lets a request go on when its browser has left: closing a page stops nothing.
-func outliving(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), pageTimeout)
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
