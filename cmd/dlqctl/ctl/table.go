@@ -105,28 +105,25 @@ type field struct{ path, text string }
 // flatten lists the fields of a record in the order of their names, the fields of objects under paths with points. A
 // list stands in one line; a list of objects has a line for each.
 func flatten(path string, value any) []field {
-	object, ok := value.(map[string]any)
-	if _, isStored := stored(object); !ok || len(object) == 0 || isStored {
-		list, ok := value.([]any)
-		if ok && slices.ContainsFunc(list, isObject) {
-			return []field{{path, "\n" + strings.Join(mapped(list, inOneLine), "\n")}}
-		}
+	object, _ := value.(map[string]any)
+	list, _ := value.([]any)
+	_, isStored := stored(object)
+	switch {
+	case slices.ContainsFunc(list, isObject):
+		return []field{{path, "\n" + strings.Join(mapped(list, inOneLine), "\n")}}
+	case len(object) == 0 || isStored:
 		return []field{{path, shown(value)}}
 	}
 	var all []field
 	for _, name := range sortedNames(object) {
-		below := name
-		if path != "" {
-			below = path + "." + name
-		}
+		below := strings.TrimPrefix(path+"."+name, ".")
 		switch {
-		case path == "" && name == "payload": // of a stranger's making: it stays one value
+		case below == "payload": // of a stranger's making: it stays one value
 			all = append(all, field{below, indented(object[name])})
-			continue
-		case path == "" && name == "value" && object["payload"] != nil: // which shows it
-			continue
+		case below == "value" && object["payload"] != nil: // which shows it
+		default:
+			all = append(all, flatten(below, object[name])...)
 		}
-		all = append(all, flatten(below, object[name])...)
 	}
 	return all
 }
@@ -158,11 +155,8 @@ func sortedNames(object map[string]any) []string {
 }
 
 func indented(value any) string {
-	if !isObject(value) {
-		return text(value)
-	}
 	content, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
+	if err != nil || !isObject(value) {
 		return text(value)
 	}
 	return string(content)
@@ -170,11 +164,11 @@ func indented(value any) string {
 
 // shown is a value for people: times are local.
 func shown(value any) string {
-	plain := text(value)
-	if written, isText := value.(string); isText && len(written) >= len("2006-01-02T15:04:05Z") && len(written) <= len(time.RFC3339Nano) {
+	written, _ := value.(string)
+	if len(written) >= len("2006-01-02T15:04:05Z") && len(written) <= len(time.RFC3339Nano) {
 		if at, err := time.Parse(time.RFC3339Nano, written); err == nil {
 			return at.Local().Format(time.RFC3339)
 		}
 	}
-	return plain
+	return text(value)
 }
