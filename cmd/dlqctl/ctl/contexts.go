@@ -134,15 +134,10 @@ the contexts (--token-stdin), which only you may read.`,
 
 // merge returns t with the settings of change that are set. A new way to sign in replaces the former one.
 func (t target) merge(change target) target {
-	if change.Server != "" {
-		if !sameServer(cmp.Or(t.Server, change.Server), change.Server) {
-			t.Token, t.TokenFile, t.TokenCommand, t.OpenID = "", "", nil, nil // a sign-in goes to no other server
-		}
-		t.Server = change.Server
+	if t.Server != "" && change.Server != "" && !sameServer(t.Server, change.Server) {
+		t.Token, t.TokenFile, t.TokenCommand, t.OpenID = "", "", nil, nil // a sign-in goes to no other server
 	}
-	if change.CAFile != "" {
-		t.CAFile = absolute(change.CAFile)
-	}
+	t.Server, t.CAFile = cmp.Or(change.Server, t.Server), cmp.Or(absolute(change.CAFile), t.CAFile)
 	if change.Token != "" || change.TokenFile != "" || len(change.TokenCommand) > 0 || change.OpenID != nil {
 		t.Token, t.TokenFile, t.TokenCommand, t.OpenID = change.Token, absolute(change.TokenFile), change.TokenCommand, change.OpenID
 	}
@@ -227,13 +222,12 @@ func (s *session) current() (string, target, error) {
 	if s.flags.tokenFile != "" {
 		return "", target{}, usageError{errors.New("--token-file goes with --server or DLQ_URL; a context has its own token")}
 	}
-	for _, name := range []string{s.flags.context, s.Getenv("DLQ_CONTEXT"), file.Current} {
-		if name != "" {
-			t, err := file.named(name)
-			return name, t, err
-		}
+	name := cmp.Or(s.flags.context, s.Getenv("DLQ_CONTEXT"), file.Current)
+	if name == "" {
+		return "", target{}, usageError{errors.New("no server is chosen: make a context with dlqctl contexts set NAME --server https://…, or set DLQ_URL")}
 	}
-	return "", target{}, usageError{errors.New("no server is chosen: make a context with dlqctl contexts set NAME --server https://…, or set DLQ_URL")}
+	t, err := file.named(name)
+	return name, t, err
 }
 
 // sameServer tells whether two addresses lead to the same host and port. The path is of no account: it may differ in
