@@ -12,6 +12,33 @@ import (
 	"dlqmanager/client"
 )
 
+var groupsView = view{noun: "groups", list: "groups", sample: client.Group{}, columns: []column{
+	{"ID", "id"}, {"STATE", "state"}, {"PENDING", "counts.PENDING"}, {"LAST HOUR", "last_hour"}, {"LAST SEEN", "last_seen"}, {"TITLE", "title"},
+}, wide: []column{
+	{"FIRST SEEN", "first_seen"}, {"DEAD", "counts.DEAD"}, {"STATE REASON", "state_reason"}, {"OWNER", "owner"}, {"TICKET", "ticket"}, {"NOTE", "note"},
+}}
+
+func (s *session) groupsCommand() *cobra.Command {
+	list := s.listCommand("list", "List the causes, the newest first", "  dlqctl groups list --topic orders.dlq.v1 --sort pending", groupsView,
+		listOf((*client.Client).ListGroups), false,
+		option{"topic", "only the causes of this topic", completeTopics},
+		option{"state", "state: open, held, fixed", fixed("open", "held", "fixed")},
+		option{"sort", "pending for the largest first, last_seen for the last to fail first", fixed("first_seen", "last_seen", "pending")})
+	get := s.getCommand("get ID", "Show a group", "  dlqctl groups get 8f2cc0a3-5784-8865-a08b-a01afce8da16", groupsView.one(),
+		callOf((*client.Client).GetGroup))
+	get.ValidArgsFunction = s.arguments(completeGroups)
+	open := s.changeGroup("open ID", "Open a held or fixed group again", "  dlqctl groups open 8f2cc0a3-5784-8865-a08b-a01afce8da16",
+		func(_ *cobra.Command, change *client.GroupChange) error {
+			change.State = new(client.GroupChangeStateOpen)
+			return nil
+		})
+	note := s.changeGroup("note ID", "Set the note, owner or ticket of a group",
+		"  dlqctl groups note 8f2cc0a3-5784-8865-a08b-a01afce8da16 --owner alice --ticket https://tickets.example.com/7",
+		func(*cobra.Command, *client.GroupChange) error { return nil })
+	return group("groups", "See the causes of dead letters, and hold or fix them", list, get,
+		s.holdCommand(), open, note, s.fixCommand())
+}
+
 // fixView is the answer that fixes a group.
 var fixView = view{noun: "groups", id: "group.id", sample: client.GroupFixed{}}
 
@@ -92,20 +119,6 @@ func (s *session) instant(ctx context.Context, text string) (time.Time, error) {
 		return at, usageError{fmt.Errorf("%q is no time: write it as 2026-01-31T08:00:00Z, or from now as 8h", text)}
 	}
 	return at, nil
-}
-
-func (s *session) openCommand() *cobra.Command {
-	return s.changeGroup("open ID", "Open a held or fixed group again", "  dlqctl groups open 8f2cc0a3-5784-8865-a08b-a01afce8da16",
-		func(_ *cobra.Command, change *client.GroupChange) error {
-			change.State = new(client.GroupChangeStateOpen)
-			return nil
-		})
-}
-
-func (s *session) noteCommand() *cobra.Command {
-	return s.changeGroup("note ID", "Set the note, owner or ticket of a group",
-		"  dlqctl groups note 8f2cc0a3-5784-8865-a08b-a01afce8da16 --owner alice --ticket https://tickets.example.com/7",
-		func(*cobra.Command, *client.GroupChange) error { return nil })
 }
 
 func (s *session) fixCommand() *cobra.Command {

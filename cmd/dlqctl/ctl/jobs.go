@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,7 +11,19 @@ import (
 	"dlqmanager/client"
 )
 
+var jobsView = view{noun: "jobs", list: "jobs", sample: client.RetryJob{}, more: []any{client.ChangeJob{}}, columns: []column{
+	{"ID", "id"}, {"KIND", "kind"}, {"TOPIC", "topic"}, {"STATE", "state"}, {"PROGRESS", "progress"}, {"MATCHED", "matched"},
+	{"FAILED", "failed"}, {"STARTED", "started_at"},
+}, wide: []column{{"ENDED", "ended_at"}, {"REASON", "reason"}, {"REQUEST REASON", "request_reason"}, {"RATE", "rate_limit"}, {"CAME BACK", "came_back"}}}
+
 func (s *session) jobsCommand() *cobra.Command {
+	list := s.listCommand("list", "List jobs of all kinds, the newest first", "  dlqctl jobs list --state RUNNING", jobsView,
+		listOf((*client.Client).ListJobs), false,
+		option{"kind", "kind: retry, revive, dead, delete, restore", fixed(kinds...)},
+		option{"topic", "only jobs of this topic", completeTopics},
+		option{"state", "state, such as RUNNING", fixed("RUNNING", "PAUSING", "PAUSED", "CANCELLING", "CANCELLED", "COMPLETED", "FAILED")},
+		option{"actor", "only jobs that this person started", nil}, option{"from", "started at this time or later", nil},
+		option{"to", "started before this time", nil})
 	steer := func(use, short, example string, change change) *cobra.Command {
 		return s.changeOne(oneJob, use, short, example, jobsView.one(), change)
 	}
@@ -31,7 +44,7 @@ func (s *session) jobsCommand() *cobra.Command {
 		}
 		return nil
 	}
-	return group("jobs", "Watch and steer jobs", s.jobsList(), s.jobsGet(), s.watchCommand(), pause, resume, rate, cancel)
+	return group("jobs", "Watch and steer jobs", list, s.jobsGet(), s.watchCommand(), pause, resume, rate, cancel)
 }
 
 func (s *session) watchCommand() *cobra.Command {
@@ -45,6 +58,20 @@ Ctrl-C asks whether to leave the job running, pause it or cancel it. The exit co
 			return s.follow(cmd.Context(), named(args)[0], p)
 		}),
 	}
+}
+
+func (s *session) jobsGet() *cobra.Command {
+	var verified bool
+	get := s.getCommand("get ID", "Show a job", "  dlqctl jobs get 01a214f0-f92f-7000-a46f-36ccec5081f3", jobsView.one(),
+		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
+			if verified {
+				options = append(options, client.Query("verified", "true"))
+			}
+			return body(c.GetJob(ctx, args[0], nil, options...))
+		})
+	get.Flags().BoolVar(&verified, "verified", false, "count the delivered messages that a consumer got past")
+	get.ValidArgsFunction = s.arguments(completeJobs)
+	return get
 }
 
 // ending is how a job has ended.

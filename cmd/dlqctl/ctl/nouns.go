@@ -22,54 +22,6 @@ func (s *session) topicsCommand() *cobra.Command {
 	)
 }
 
-var groupsView = view{noun: "groups", list: "groups", sample: client.Group{}, columns: []column{
-	{"ID", "id"}, {"STATE", "state"}, {"PENDING", "counts.PENDING"}, {"LAST HOUR", "last_hour"}, {"LAST SEEN", "last_seen"}, {"TITLE", "title"},
-}, wide: []column{
-	{"FIRST SEEN", "first_seen"}, {"DEAD", "counts.DEAD"}, {"STATE REASON", "state_reason"}, {"OWNER", "owner"}, {"TICKET", "ticket"}, {"NOTE", "note"},
-}}
-
-func (s *session) groupsCommand() *cobra.Command {
-	list := s.listCommand("list", "List the causes, the newest first", "  dlqctl groups list --topic orders.dlq.v1 --sort pending", groupsView,
-		listOf((*client.Client).ListGroups), false,
-		option{"topic", "only the causes of this topic", completeTopics},
-		option{"state", "state: open, held, fixed", fixed("open", "held", "fixed")},
-		option{"sort", "pending for the largest first, last_seen for the last to fail first", fixed("first_seen", "last_seen", "pending")})
-	get := s.getCommand("get ID", "Show a group", "  dlqctl groups get 8f2cc0a3-5784-8865-a08b-a01afce8da16", groupsView.one(),
-		callOf((*client.Client).GetGroup))
-	get.ValidArgsFunction = s.arguments(completeGroups)
-	return group("groups", "See the causes of dead letters, and hold or fix them", list, get,
-		s.holdCommand(), s.openCommand(), s.noteCommand(), s.fixCommand())
-}
-
-var jobsView = view{noun: "jobs", list: "jobs", sample: client.RetryJob{}, more: []any{client.ChangeJob{}}, columns: []column{
-	{"ID", "id"}, {"KIND", "kind"}, {"TOPIC", "topic"}, {"STATE", "state"}, {"PROGRESS", "progress"}, {"MATCHED", "matched"},
-	{"FAILED", "failed"}, {"STARTED", "started_at"},
-}, wide: []column{{"ENDED", "ended_at"}, {"REASON", "reason"}, {"REQUEST REASON", "request_reason"}, {"RATE", "rate_limit"}, {"CAME BACK", "came_back"}}}
-
-func (s *session) jobsList() *cobra.Command {
-	return s.listCommand("list", "List jobs of all kinds, the newest first", "  dlqctl jobs list --state RUNNING", jobsView,
-		listOf((*client.Client).ListJobs), false,
-		option{"kind", "kind: retry, revive, dead, delete, restore", fixed(kinds...)},
-		option{"topic", "only jobs of this topic", completeTopics},
-		option{"state", "state, such as RUNNING", fixed("RUNNING", "PAUSING", "PAUSED", "CANCELLING", "CANCELLED", "COMPLETED", "FAILED")},
-		option{"actor", "only jobs that this person started", nil}, option{"from", "started at this time or later", nil},
-		option{"to", "started before this time", nil})
-}
-
-func (s *session) jobsGet() *cobra.Command {
-	var verified bool
-	get := s.getCommand("get ID", "Show a job", "  dlqctl jobs get 01a214f0-f92f-7000-a46f-36ccec5081f3", jobsView.one(),
-		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
-			if verified {
-				options = append(options, client.Query("verified", "true"))
-			}
-			return body(c.GetJob(ctx, args[0], nil, options...))
-		})
-	get.Flags().BoolVar(&verified, "verified", false, "count the delivered messages that a consumer got past")
-	get.ValidArgsFunction = s.arguments(completeJobs)
-	return get
-}
-
 var retriesView = view{noun: "retries", list: "retries", id: "operation_id", sample: client.SingleRetry{}, columns: []column{
 	{"MESSAGE", "message_id"}, {"STATE", "state"}, {"TOPIC", "topic"}, {"ACTOR", "actor"}, {"STARTED", "started_at"}, {"ERROR", "error"},
 }, wide: []column{{"ENDED", "ended_at"}, {"REASON", "reason"}, {"TARGET", "target_topic"}}}
