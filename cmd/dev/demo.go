@@ -30,11 +30,10 @@ func runDemo(ctx context.Context, args, environ []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	brokers := stack.Brokers
-	if len(brokers) == 0 {
-		brokers = []string{fmt.Sprintf("127.0.0.1:%d", stack.KafkaPort)}
+	options.Brokers, options.Out = stack.Brokers, out
+	if len(options.Brokers) == 0 {
+		options.Brokers = []string{fmt.Sprintf("127.0.0.1:%d", stack.KafkaPort)}
 	}
-	options.Brokers, options.Out = brokers, out
 	options.BaseURL = "http://127.0.0.1:" + cmp.Or(getenv("DLQ_SERVER_PORT"), "8080")
 	options.UIURL = fmt.Sprintf("http://127.0.0.1:%d", stack.TemporalUIPort)
 	options.ReceiptsAddress = fmt.Sprintf("127.0.0.1:%d", stack.ReceiptsPort)

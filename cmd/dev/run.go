@@ -191,6 +191,10 @@ func waitReady(ctx context.Context, programs ...app.Health) error {
 
 func banner(out io.Writer, cfg *config.Config, e dev.Endpoints, logFile string) {
 	const none = "(not started here)"
+	console := ""
+	if *cfg.Console.Enabled {
+		console = fmt.Sprintf("  Console          %s%s/\n", app.APIHealth(cfg).URL(), cfg.Console.Prefix())
+	}
 	_, _ = fmt.Fprintf(out, `
 Ready.
 
@@ -207,12 +211,5 @@ Ready.
 Next, in another terminal: make demo
 Ctrl-C stops everything; the state is kept.
 `, app.APIHealth(cfg).URL(), app.WorkerHealth(cfg).URL(), cmp.Or(e.TemporalUIURL, none), cmp.Or(e.DatabaseURL, none),
-		strings.Join(e.Brokers, ","), logFile, consoleLine(cfg))
-}
-
-func consoleLine(cfg *config.Config) string {
-	if !*cfg.Console.Enabled {
-		return ""
-	}
-	return fmt.Sprintf("  Console          %s%s/\n", app.APIHealth(cfg).URL(), cfg.Console.Prefix())
+		strings.Join(e.Brokers, ","), logFile, console)
 }
