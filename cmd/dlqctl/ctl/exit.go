@@ -62,13 +62,9 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// hintFor is the advice for an error whose text has none.
-func hintFor(err error) string {
-	switch exitCode(err) {
-	case exitSignIn:
-		return `Sign in with "dlqctl login", or with a valid token: "dlqctl contexts set --help" shows how. "dlqctl doctor" looks at the connection.`
-	case exitChanged:
-		return "Make a new plan and look at it: dlqctl plan --help"
-	}
-	return ""
+// hints are the advice for errors whose texts have none, by their exit codes.
+var hints = map[int]string{
+	exitSignIn: `Sign in with "dlqctl login", or with a valid token: "dlqctl contexts set --help" shows how. ` +
+		`"dlqctl doctor" looks at the connection.`,
+	exitChanged: "Make a new plan and look at it: dlqctl plan --help",
 }

@@ -86,13 +86,11 @@ func (s *session) export(ctx context.Context, topic string, f *exportFlags, take
 		var end client.EndLine
 		params := &client.ExportMessagesParams{Cursor: given(cursor)}
 		if f.limit > 0 {
-			left := f.limit - taken
-			params.Limit = &left
+			params.Limit = new(f.limit - taken)
 		}
 		var failed error
 		for message, err := range s.client.Export(ctx, topic, params, append(options, client.SeeEnd(&end))...) {
-			if err != nil {
-				failed = err
+			if failed = err; err != nil {
 				break
 			}
 			s.unreachable(nil)

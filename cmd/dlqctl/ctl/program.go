@@ -96,7 +96,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	}
 	if err != nil && err.Error() != "" {
 		fmt.Fprintln(p.Stderr, "dlqctl:", printable(err.Error()))
-		if hint := hintFor(err); hint != "" {
+		if hint := hints[exitCode(err)]; hint != "" {
 			fmt.Fprintln(p.Stderr, hint)
 		}
 	}

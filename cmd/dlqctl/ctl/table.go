@@ -39,13 +39,10 @@ func (p *printer) table(records []json.RawMessage) error {
 	p.records += int64(len(records))
 	var lines strings.Builder
 	for _, row := range rows {
-		var line strings.Builder
 		for i, cell := range row {
-			line.WriteString(runewidth.FillRight(cell, p.widths[i]))
-			line.WriteString("  ")
+			row[i] = runewidth.FillRight(cell, p.widths[i])
 		}
-		lines.WriteString(strings.TrimRight(line.String(), " "))
-		lines.WriteByte('\n')
+		fmt.Fprintln(&lines, strings.TrimRight(strings.Join(row, "  "), " "))
 	}
 	_, err := fmt.Fprint(p.out, lines.String())
 	return err
