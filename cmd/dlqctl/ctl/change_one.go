@@ -79,11 +79,8 @@ func (s *session) changeOne(of subject, use, short, example string, v view, chan
 			return err
 		}
 		answer, err := change(cmd, s.client, ids, given(*reason))
-		if err != nil && of.show != "" {
-			return s.doubt(err, of.show+" "+ids[0])
-		}
 		if err != nil {
-			return err
+			return s.doubt(err, of.show, ids[0])
 		}
 		return p.one(cmd.Context(), answer)
 	})

@@ -26,25 +26,23 @@ const requestTimeout = 90 * time.Second
 
 // connect makes the client of the context of this run.
 func (s *session) connect() error {
-	name, t, err := s.current()
+	if err := s.findContext(); err != nil {
+		return err
+	}
+	source, err := s.source()
 	if err != nil {
 		return err
 	}
-	source, err := s.source(name, t)
-	if err != nil {
-		return err
-	}
-	s.name, s.target = name, t
-	s.client, err = s.clientOf(t, source)
+	s.client, err = s.clientWith(source)
 	return err
 }
 
-func (s *session) clientOf(t target, source client.TokenSource) (*client.Client, error) {
-	transport, err := t.transport(x509.NewCertPool())
+func (s *session) clientWith(source client.TokenSource) (*client.Client, error) {
+	transport, err := s.target.transport(x509.NewCertPool())
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(t.Server, client.Config{
+	c, err := client.New(s.target.Server, client.Config{
 		// The token goes to no other address, whatever an answer says.
 		HTTP: &http.Client{
 			Transport: transport, Timeout: requestTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -191,10 +189,10 @@ func (s *session) confirm(ctx context.Context, question, topic string) error {
 	return nil
 }
 
-// doubt tells how to look whether a change has happened whose answer did not arrive.
-func (s *session) doubt(err error, look string) error {
-	if mayHaveHappened(err) {
-		s.note("It is not known whether the server has made the change. Look with: dlqctl " + look)
+// doubt tells which command shows whether a change has happened whose answer did not arrive.
+func (s *session) doubt(err error, show, id string) error {
+	if show != "" && mayHaveHappened(err) {
+		s.note("It is not known whether the server has made the change. Look with: dlqctl " + show + " " + id)
 	}
 	return err
 }

@@ -195,15 +195,15 @@ func (s *session) contextsDelete() *cobra.Command {
 		})
 }
 
-// current returns the context of this run and its name. A context from flags or the environment has no name.
-func (s *session) current() (string, target, error) {
+// findContext finds the context of this run. A context from flags or the environment has no name.
+func (s *session) findContext() error {
 	file, err := s.readContexts()
 	if err != nil {
-		return "", target{}, err
+		return err
 	}
 	server := s.flags.server
 	if server != "" && s.flags.context != "" {
-		return "", target{}, usageError{errors.New("--server and --context are two servers: give one of them")}
+		return usageError{errors.New("--server and --context are two servers: give one of them")}
 	}
 	if server == "" && s.flags.context == "" {
 		server = s.Getenv("DLQ_URL")
@@ -217,17 +217,19 @@ func (s *session) current() (string, target, error) {
 		for _, known := range file.Contexts {
 			t.Production = t.Production || known.Production && sameServer(known.Server, server)
 		}
-		return "", t, nil
+		s.target = t
+		return nil
 	}
 	if s.flags.tokenFile != "" {
-		return "", target{}, usageError{errors.New("--token-file goes with --server or DLQ_URL; a context has its own token")}
+		return usageError{errors.New("--token-file goes with --server or DLQ_URL; a context has its own token")}
 	}
 	name := cmp.Or(s.flags.context, s.Getenv("DLQ_CONTEXT"), file.Current)
 	if name == "" {
-		return "", target{}, usageError{errors.New("no server is chosen: make a context with dlqctl contexts set NAME --server https://…, or set DLQ_URL")}
+		return usageError{errors.New("no server is chosen: make a context with dlqctl contexts set NAME --server https://…, or set DLQ_URL")}
 	}
-	t, err := file.named(name)
-	return name, t, err
+	s.name = name
+	s.target, err = file.named(name)
+	return err
 }
 
 // sameServer tells whether two addresses lead to the same host and port. The path is of no account: it may differ in
@@ -243,9 +245,9 @@ func hostAndPort(address string) string {
 	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(server.Hostname()), "."), port)
 }
 
-// source returns the token source of a context, nil for none.
-func (s *session) source(name string, t target) (client.TokenSource, error) {
-	switch {
+// source returns the token source of the context, nil for none.
+func (s *session) source() (client.TokenSource, error) {
+	switch t := s.target; {
 	case t.Token != "":
 		return client.StaticToken(t.Token), nil
 	case t.TokenFile != "":
@@ -253,7 +255,7 @@ func (s *session) source(name string, t target) (client.TokenSource, error) {
 	case len(t.TokenCommand) > 0:
 		return client.CommandToken(t.TokenCommand[0], t.TokenCommand[1:]...), nil
 	case t.OpenID != nil:
-		return s.deviceFlow(name, t)
+		return s.deviceFlow()
 	}
 	return nil, nil //nolint:nilnil // a server without authentication needs none
 }

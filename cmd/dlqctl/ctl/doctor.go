@@ -21,12 +21,11 @@ func (s *session) doctorCommand() *cobra.Command {
 		Use: "doctor", Short: "Look at the context, the server and the sign-in, and say what to do", Args: cobra.NoArgs,
 		Example: "  dlqctl doctor --context production",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			name, t, err := s.current()
-			if err != nil {
+			if err := s.findContext(); err != nil {
 				return err
 			}
-			name = cmp.Or(name, "(from flags or the environment)")
-			s.finding("context", fmt.Sprintf("%s: %s, sign-in: %s", name, t.Server, t.signIn()))
+			name := cmp.Or(s.name, "(from flags or the environment)")
+			s.finding("context", fmt.Sprintf("%s: %s, sign-in: %s", name, s.target.Server, s.target.signIn()))
 			s.retries = -1 // doctor shows the failure
 			if err := s.connect(); err != nil {
 				return err

@@ -115,7 +115,7 @@ func (s *session) interruptedJob(ctx context.Context, id string) error {
 		return left
 	}
 	if _, err := steer(ctx, id, &client.ReasonRequest{Reason: new("asked by Ctrl-C in dlqctl")}); err != nil {
-		return s.doubt(err, "jobs get "+id)
+		return s.doubt(err, oneJob.show, id)
 	}
 	return done
 }

@@ -52,38 +52,36 @@ func (s *session) logoutCommand() *cobra.Command {
 		Long:    "Removes the tokens of the current context, or the one of --context, and ends their session at the identity provider.",
 		Example: "  dlqctl logout --context production",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			name, t, err := s.current()
-			if err != nil {
+			if err := s.findContext(); err != nil {
 				return err
 			}
-			if t.OpenID == nil {
-				return usageError{fmt.Errorf("the context %q is not signed in with dlqctl login", name)}
+			if s.target.OpenID == nil {
+				return usageError{fmt.Errorf("the context %q is not signed in with dlqctl login", s.name)}
 			}
-			flow, err := s.deviceFlow(name, t)
+			flow, err := s.deviceFlow()
 			if err != nil {
 				return err
 			}
 			if err := flow.SignOut(cmd.Context()); err != nil {
 				return fmt.Errorf("the sign-out is not complete: the tokens may be kept here, or the session at the identity provider may go on: %w", err)
 			}
-			s.note("You are signed out of the context " + name + ".")
+			s.note("You are signed out of the context " + s.name + ".")
 			return nil
 		},
 	}
 }
 
 func (s *session) login(ctx context.Context, asked openID) error {
-	name, t, err := s.current()
-	if err != nil {
+	if err := s.findContext(); err != nil {
 		return err
 	}
-	if name == "" {
+	if s.name == "" {
 		return usageError{errors.New("a sign-in belongs to a context: make one with dlqctl contexts set NAME --server https://…, " +
 			"and leave --server and DLQ_URL out")}
 	}
 	former := openID{InFile: true} // nothing is in the key ring yet
-	if t.OpenID != nil {
-		former = *t.OpenID
+	if s.target.OpenID != nil {
+		former = *s.target.OpenID
 	}
 	chosen := openID{
 		Issuer: cmp.Or(asked.Issuer, former.Issuer), ClientID: cmp.Or(asked.ClientID, former.ClientID, "dlqctl"),
@@ -93,40 +91,39 @@ func (s *session) login(ctx context.Context, asked openID) error {
 		chosen.Scopes = former.Scopes
 	}
 	if chosen.Issuer == "" {
-		if err := s.findIssuer(ctx, t, &chosen); err != nil {
+		if err := s.findIssuer(ctx, &chosen); err != nil {
 			return err
 		}
 	}
 	if !chosen.InFile {
-		if err := s.tokenStore(name, chosen).probe(); err != nil {
+		if err := s.tokenStore(s.name, chosen).probe(); err != nil {
 			s.note("The key ring of this system cannot be used: " + oneLine(err.Error()))
 			chosen.InFile = true
 		}
 	}
-	t.OpenID = &chosen
-	flow, err := s.deviceFlow(name, t)
+	s.target.OpenID = &chosen
+	flow, err := s.deviceFlow()
 	if err != nil {
 		return usageError{err}
 	}
 	if err := flow.SignIn(ctx, s.showCode); err != nil {
 		return err
 	}
-	store := s.tokenStore(name, chosen)
 	if chosen.InFile {
-		s.note(fmt.Sprintf("The tokens are kept in %s, which only you may read.", store.path))
+		s.note(fmt.Sprintf("The tokens are kept in %s, which only you may read.", s.tokenStore(s.name, chosen).path))
 	}
 	if former.InFile != chosen.InFile {
-		_ = s.tokenStore(name, former).Save(client.Tokens{}) // they are replaced
+		_ = s.tokenStore(s.name, former).Save(client.Tokens{}) // they are replaced
 	}
 	err = s.changeContexts(ctx, func(file *contextsFile) error {
-		kept, err := file.named(name) // it may have changed during the sign-in
-		file.Contexts[name] = kept.merge(target{OpenID: &chosen})
+		kept, err := file.named(s.name) // it may have changed during the sign-in
+		file.Contexts[s.name] = kept.merge(target{OpenID: &chosen})
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	c, err := s.clientOf(t, flow)
+	c, err := s.clientWith(flow)
 	if err != nil {
 		return err
 	}
@@ -134,7 +131,7 @@ func (s *session) login(ctx context.Context, asked openID) error {
 	if err != nil {
 		return err
 	}
-	s.note(fmt.Sprintf("You are %s in the context %s.", oneLine(me.Value.Subject), name))
+	s.note(fmt.Sprintf("You are %s in the context %s.", oneLine(me.Value.Subject), s.name))
 	if len(me.Value.Grants) == 0 {
 		s.note("You have no role there; ask its administrator for one.")
 	}
@@ -150,25 +147,25 @@ func (s *session) showCode(p client.DevicePrompt) {
 }
 
 // findIssuer asks the API for its identity provider (RFC 9728).
-func (s *session) findIssuer(ctx context.Context, t target, chosen *openID) error {
-	c, err := s.clientOf(t, nil)
+func (s *session) findIssuer(ctx context.Context, chosen *openID) error {
+	c, err := s.clientWith(nil)
 	if err != nil {
 		return err
 	}
 	answer, err := c.ProtectedResource(ctx)
 	if failed, ok := errors.AsType[*client.APIError](err); ok && failed.Status == http.StatusNotFound {
-		return fmt.Errorf("%s names no identity provider; give --issuer, or sign in with a token: dlqctl contexts set --help", t.Server)
+		return fmt.Errorf("%s names no identity provider; give --issuer, or sign in with a token: dlqctl contexts set --help", s.target.Server)
 	}
 	if err != nil {
 		return err
 	}
 	found := answer.Value
-	if strings.TrimRight(found.Resource, "/") != strings.TrimRight(t.Server, "/") { // it may pass on another server's answer
+	if strings.TrimRight(found.Resource, "/") != strings.TrimRight(s.target.Server, "/") { // it may pass on another server's answer
 		return fmt.Errorf("the server %s calls itself %s: use that address in the context, have server.public_url changed, or give --issuer",
-			t.Server, found.Resource)
+			s.target.Server, found.Resource)
 	}
 	if len(found.AuthorizationServers) == 0 {
-		return fmt.Errorf("%s names no identity provider; give --issuer", t.Server)
+		return fmt.Errorf("%s names no identity provider; give --issuer", s.target.Server)
 	}
 	chosen.Issuer = found.AuthorizationServers[0]
 	if len(chosen.Scopes) == 0 {
@@ -177,18 +174,19 @@ func (s *session) findIssuer(ctx context.Context, t target, chosen *openID) erro
 	return nil
 }
 
-// deviceFlow is the sign-in of a context. The provider may have a certificate of the system or one of the context.
-func (s *session) deviceFlow(name string, t target) (*client.DeviceFlow, error) {
+// deviceFlow is the sign-in of the context. The provider may have a certificate of the system or one of the context.
+func (s *session) deviceFlow() (*client.DeviceFlow, error) {
 	trusted, err := x509.SystemCertPool()
 	if err != nil {
 		trusted = x509.NewCertPool()
 	}
-	transport, err := t.transport(trusted)
+	transport, err := s.target.transport(trusted)
 	if err != nil {
 		return nil, err
 	}
+	o := *s.target.OpenID
 	return client.NewDeviceFlow(client.DeviceConfig{
-		Issuer: t.OpenID.Issuer, ClientID: t.OpenID.ClientID, Scopes: t.OpenID.Scopes, Store: s.tokenStore(name, *t.OpenID),
+		Issuer: o.Issuer, ClientID: o.ClientID, Scopes: o.Scopes, Store: s.tokenStore(s.name, o),
 		HTTP: &http.Client{Transport: transport, Timeout: 30 * time.Second},
 	})
 }

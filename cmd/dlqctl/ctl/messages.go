@@ -95,7 +95,7 @@ Exit code 3: the retry has ended and the message was not delivered.`,
 		}
 		answer, err := s.client.RetryMessage(cmd.Context(), id, nil, &request)
 		if err != nil {
-			return s.doubt(err, "messages get "+id)
+			return s.doubt(err, storedMessage.show, id)
 		}
 		if answer.Status == http.StatusAccepted {
 			return s.awaitRetry(cmd.Context(), answer, p)

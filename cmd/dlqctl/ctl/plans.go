@@ -252,7 +252,7 @@ func (s *session) start(ctx context.Context, plan client.RetryPlan, reason *stri
 	}
 	answer, err := s.client.CreateJob(ctx, &client.CreateJobParams{Prefer: new("respond-async")}, start)
 	if err != nil {
-		return s.doubt(err, "jobs get "+plan.ID)
+		return s.doubt(err, oneJob.show, plan.ID)
 	}
 	if follow {
 		return s.follow(ctx, plan.ID, p)
