@@ -70,21 +70,14 @@ func (s *session) serveConsole(ctx context.Context, listener net.Listener, name 
 	server := &http.Server{
 		Handler: guarded(address, http.StripPrefix(base, pages)), ReadHeaderTimeout: 10 * time.Second, ErrorLog: zap.NewStdLog(zap.NewNop()),
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
 	s.note(fmt.Sprintf("The pages show %s (%s). This link to them works once; Ctrl-C ends them:", name, s.target.Server))
 	fmt.Fprintf(s.out, "http://%s%s/sign-in/link/%s\n", address, base, link)
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		_ = server.Close() // pages that are being made are of no use any more
-		<-ended
-		if cause := context.Cause(ctx); !errors.Is(cause, errInterrupted) {
-			return cause
-		}
+	err = await(ctx, func() error { return server.Serve(listener) })
+	_ = server.Close() // pages that are being made are of no use any more
+	if errors.Is(err, errInterrupted) {
 		return nil
 	}
+	return err
 }
 
 // guarded refuses requests for other names: a page of another web site can have its name lead to this machine. A request goes on
