@@ -20,8 +20,26 @@ import (
 )
 
 func (s *session) contextsCommand() *cobra.Command {
-	return group("contexts", "Choose the server that dlqctl talks to",
-		s.contextsList(), s.contextsSet(), s.contextsUse(), s.contextsDelete())
+	use := s.changeContext("use NAME", "Make a context the current one", "  dlqctl contexts use staging",
+		func(file *contextsFile, name string, t target) error {
+			file.Current = name
+			s.note(fmt.Sprintf("The current context is %s: %s.", name, t.Server))
+			return nil
+		})
+	remove := s.changeContext("delete NAME", "Delete a context", "  dlqctl contexts delete staging",
+		func(file *contextsFile, name string, t target) error {
+			if t.OpenID != nil {
+				if err := s.tokenStore(name, *t.OpenID).Save(client.Tokens{}); err != nil {
+					return err
+				}
+			}
+			delete(file.Contexts, name)
+			if file.Current == name {
+				file.Current = ""
+			}
+			return nil
+		})
+	return group("contexts", "Choose the server that dlqctl talks to", s.contextsList(), s.contextsSet(), use, remove)
 }
 
 // contextView is a context without its token.
@@ -168,31 +186,6 @@ func (s *session) changeContext(use, short, example string, change func(file *co
 			})
 		},
 	}
-}
-
-func (s *session) contextsUse() *cobra.Command {
-	return s.changeContext("use NAME", "Make a context the current one", "  dlqctl contexts use staging",
-		func(file *contextsFile, name string, t target) error {
-			file.Current = name
-			s.note(fmt.Sprintf("The current context is %s: %s.", name, t.Server))
-			return nil
-		})
-}
-
-func (s *session) contextsDelete() *cobra.Command {
-	return s.changeContext("delete NAME", "Delete a context", "  dlqctl contexts delete staging",
-		func(file *contextsFile, name string, t target) error {
-			if t.OpenID != nil {
-				if err := s.tokenStore(name, *t.OpenID).Save(client.Tokens{}); err != nil {
-					return err
-				}
-			}
-			delete(file.Contexts, name)
-			if file.Current == name {
-				file.Current = ""
-			}
-			return nil
-		})
 }
 
 // findContext finds the context of this run. A context from flags or the environment has no name.

@@ -149,16 +149,15 @@ func (s schema) add(t reflect.Type) {
 }
 
 func (s schema) has(path string) bool {
-	fields := s
 	for name := range strings.SplitSeq(path, ".") {
-		if fields == nil {
+		if s == nil {
 			return true
 		}
-		below, ok := fields[name]
+		below, ok := s[name]
 		if !ok {
 			return false
 		}
-		fields = below
+		s = below
 	}
 	return true
 }
