@@ -55,14 +55,14 @@ func (s *session) confirmOne(ctx context.Context, of subject, id, command string
 }
 
 // change changes a record. Its reason is for the audit, and may be nil.
-type change func(cmd *cobra.Command, c *client.Client, args []string, reason *string) ([]byte, error)
+type change func(ctx context.Context, c *client.Client, args []string, reason *string) ([]byte, error)
 
 // withReason makes a change of a method of the client that takes only a reason.
 func withReason[T any](
 	method func(*client.Client, context.Context, string, *client.ReasonRequest, ...client.RequestOption) (*client.Answer[T], error),
 ) change {
-	return func(cmd *cobra.Command, c *client.Client, args []string, reason *string) ([]byte, error) {
-		return body(method(c, cmd.Context(), args[0], &client.ReasonRequest{Reason: reason}))
+	return func(ctx context.Context, c *client.Client, args []string, reason *string) ([]byte, error) {
+		return body(method(c, ctx, args[0], &client.ReasonRequest{Reason: reason}))
 	}
 }
 
@@ -78,7 +78,7 @@ func (s *session) changeOne(of subject, use, short, example string, v view, chan
 		if err := s.confirmOne(cmd.Context(), of, ids[0], cmd.CommandPath()); err != nil {
 			return err
 		}
-		answer, err := change(cmd, s.client, ids, given(*reason))
+		answer, err := change(cmd.Context(), s.client, ids, given(*reason))
 		if err != nil {
 			return s.doubt(err, of.show, ids[0])
 		}

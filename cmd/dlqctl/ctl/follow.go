@@ -93,14 +93,14 @@ func (s *session) interruptedJob(ctx context.Context, id string) error {
 	defer stop(nil)
 	s.handleInterrupt(func() { stop(errInterrupted) })
 	answer, err := s.ask(ctx, "The job goes on meanwhile. [l]eave it running, [p]ause it, [c]ancel it, or [w]atch on? ")
-	steer, done, verb := s.client.PauseJob, left, ""
+	steer, done, verb := pauseJob, left, ""
 	switch strings.ToLower(answer) {
 	case "w", "watch":
 		return nil
 	case "p", "pause":
 		verb, done.text = "pause", "the job is paused; resume it with: dlqctl jobs resume "+id
 	case "c", "cancel":
-		steer, verb, done.text = s.client.CancelJob, "cancel", "the job is cancelled; its remaining messages stay as they are"
+		steer, verb, done.text = cancelJob, "cancel", "the job is cancelled; its remaining messages stay as they are"
 	}
 	if verb != "" {
 		err = s.confirmOne(ctx, oneJob, id, verb)
@@ -114,7 +114,7 @@ func (s *session) interruptedJob(ctx context.Context, id string) error {
 	case verb == "":
 		return left
 	}
-	if _, err := steer(ctx, id, &client.ReasonRequest{Reason: new("asked by Ctrl-C in dlqctl")}); err != nil {
+	if _, err := steer(ctx, s.client, []string{id}, new("asked by Ctrl-C in dlqctl")); err != nil {
 		return s.doubt(err, oneJob.show, id)
 	}
 	return done

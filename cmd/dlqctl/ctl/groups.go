@@ -35,8 +35,19 @@ func (s *session) groupsCommand() *cobra.Command {
 	note := s.changeGroup("note ID", "Set the note, owner or ticket of a group",
 		"  dlqctl groups note 8f2cc0a3-5784-8865-a08b-a01afce8da16 --owner alice --ticket https://tickets.example.com/7",
 		func(*cobra.Command, *client.GroupChange) error { return nil })
+	var ticket string
+	fix := s.changeOne(oneGroup, "fix ID", "Mark a group fixed: it opens again when a message that was written later fails",
+		`  dlqctl groups fix 8f2cc0a3-5784-8865-a08b-a01afce8da16 --reason "released 1.4.2"`, fixView,
+		func(ctx context.Context, c *client.Client, args []string, reason *string) ([]byte, error) {
+			answer, err := c.FixGroup(ctx, args[0], &client.GroupFixRequest{Reason: reason, Ticket: given(ticket)})
+			if err == nil {
+				s.note(answer.Value.Note)
+			}
+			return body(answer, err)
+		})
+	fix.Flags().StringVar(&ticket, "ticket", "", "address of the ticket")
 	return group("groups", "See the causes of dead letters, and hold or fix them", list, get,
-		s.holdCommand(), open, note, s.fixCommand())
+		s.holdCommand(), open, note, fix)
 }
 
 // fixView is the answer that fixes a group.
@@ -44,15 +55,16 @@ var fixView = view{noun: "groups", id: "group.id", sample: client.GroupFixed{}}
 
 // changeGroup makes a command that changes a group, whose texts it may change too: an empty one deletes the former.
 func (s *session) changeGroup(use, short, example string, add func(*cobra.Command, *client.GroupChange) error) *cobra.Command {
-	cmd := s.changeOne(oneGroup, use, short, example, groupsView.one(),
-		func(cmd *cobra.Command, c *client.Client, args []string, reason *string) ([]byte, error) {
+	var cmd *cobra.Command
+	cmd = s.changeOne(oneGroup, use, short, example, groupsView.one(),
+		func(ctx context.Context, c *client.Client, args []string, reason *string) ([]byte, error) {
 			change := client.GroupChange{
 				Reason: reason, Note: changed(cmd, "note"), Owner: changed(cmd, "owner"), Ticket: changed(cmd, "ticket"),
 			}
 			if err := add(cmd, &change); err != nil {
 				return nil, err
 			}
-			return body(c.ChangeGroup(cmd.Context(), args[0], change))
+			return body(c.ChangeGroup(ctx, args[0], change))
 		})
 	cmd.Flags().String("note", "", "note for whoever looks at the group next")
 	cmd.Flags().String("owner", "", "who takes care of the group")
@@ -119,19 +131,4 @@ func (s *session) instant(ctx context.Context, text string) (time.Time, error) {
 		return at, usageError{fmt.Errorf("%q is no time: write it as 2026-01-31T08:00:00Z, or from now as 8h", text)}
 	}
 	return at, nil
-}
-
-func (s *session) fixCommand() *cobra.Command {
-	var ticket string
-	cmd := s.changeOne(oneGroup, "fix ID", "Mark a group fixed: it opens again when a message that was written later fails",
-		`  dlqctl groups fix 8f2cc0a3-5784-8865-a08b-a01afce8da16 --reason "released 1.4.2"`, fixView,
-		func(cmd *cobra.Command, c *client.Client, args []string, reason *string) ([]byte, error) {
-			answer, err := c.FixGroup(cmd.Context(), args[0], &client.GroupFixRequest{Reason: reason, Ticket: given(ticket)})
-			if err == nil {
-				s.note(answer.Value.Note)
-			}
-			return body(answer, err)
-		})
-	cmd.Flags().StringVar(&ticket, "ticket", "", "address of the ticket")
-	return cmd
 }

@@ -16,6 +16,12 @@ var jobsView = view{noun: "jobs", list: "jobs", sample: client.RetryJob{}, more:
 	{"FAILED", "failed"}, {"STARTED", "started_at"},
 }, wide: []column{{"ENDED", "ended_at"}, {"REASON", "reason"}, {"REQUEST REASON", "request_reason"}, {"RATE", "rate_limit"}, {"CAME BACK", "came_back"}}}
 
+var (
+	pauseJob  = withReason((*client.Client).PauseJob)
+	resumeJob = withReason((*client.Client).ResumeJob)
+	cancelJob = withReason((*client.Client).CancelJob)
+)
+
 func (s *session) jobsCommand() *cobra.Command {
 	list := s.listCommand("list", "List jobs of all kinds, the newest first", "  dlqctl jobs list --state RUNNING", jobsView,
 		listOf((*client.Client).ListJobs), false,
@@ -28,15 +34,15 @@ func (s *session) jobsCommand() *cobra.Command {
 		return s.changeOne(oneJob, use, short, example, jobsView.one(), change)
 	}
 	pause := steer("pause ID", "Pause a job", "  dlqctl jobs pause 01a214f0-f92f-7000-a46f-36ccec5081f3 --reason \"the broker is slow\"",
-		withReason((*client.Client).PauseJob))
-	resume := steer("resume ID", "Resume a paused job", "  dlqctl jobs resume 01a214f0-f92f-7000-a46f-36ccec5081f3", withReason((*client.Client).ResumeJob))
+		pauseJob)
+	resume := steer("resume ID", "Resume a paused job", "  dlqctl jobs resume 01a214f0-f92f-7000-a46f-36ccec5081f3", resumeJob)
 	cancel := steer("cancel ID", "Cancel a job; its remaining messages stay as they are",
-		"  dlqctl jobs cancel 01a214f0-f92f-7000-a46f-36ccec5081f3 --reason \"the wrong group\"", withReason((*client.Client).CancelJob))
+		"  dlqctl jobs cancel 01a214f0-f92f-7000-a46f-36ccec5081f3 --reason \"the wrong group\"", cancelJob)
 	var limit int64
 	rate := steer("rate ID LIMIT", "Change how many messages a second a retry sends; 0 for no limit",
 		"  dlqctl jobs rate 01a214f0-f92f-7000-a46f-36ccec5081f3 50",
-		func(cmd *cobra.Command, c *client.Client, args []string, reason *string) ([]byte, error) {
-			return body(c.ChangeJob(cmd.Context(), args[0], client.JobChange{RateLimit: limit, Reason: reason}))
+		func(ctx context.Context, c *client.Client, args []string, reason *string) ([]byte, error) {
+			return body(c.ChangeJob(ctx, args[0], client.JobChange{RateLimit: limit, Reason: reason}))
 		})
 	rate.PreRunE = func(_ *cobra.Command, args []string) (err error) {
 		if limit, err = strconv.ParseInt(args[1], 10, 64); err != nil {

@@ -50,8 +50,8 @@ func (s *session) messagesCommand() *cobra.Command {
 		markedView, withReason((*client.Client).ReviveMessage))
 	remove := s.changeOne(storedMessage, "delete ID", "Delete a message", "  dlqctl messages delete 01a214f0-d99b-85ca-9c4b-208d64cffa24 --reason \"a test\"",
 		view{noun: "messages", sample: client.Deleted{}},
-		func(cmd *cobra.Command, c *client.Client, args []string, reason *string) ([]byte, error) {
-			return body(c.DeleteMessage(cmd.Context(), args[0], &client.DeleteMessageParams{Reason: reason}))
+		func(ctx context.Context, c *client.Client, args []string, reason *string) ([]byte, error) {
+			return body(c.DeleteMessage(ctx, args[0], &client.DeleteMessageParams{Reason: reason}))
 		})
 	return group("messages", "Look at single dead letters, and send or change them", list, get, chain,
 		s.retryOne(), dead, revive, remove, s.unmaskCommand(), s.sendCommand())
@@ -154,8 +154,8 @@ func (s *session) awaitRetry(ctx context.Context, running *client.Answer[client.
 func (s *session) unmaskCommand() *cobra.Command {
 	cmd := s.changeOne(subject{}, "unmask ID", "Reveal the hidden parts of a message for ten minutes",
 		`  dlqctl messages unmask 01a214f0-d99b-85ca-9c4b-208d64cffa24 --reason "ticket 4711: the customer asks for her order"`, messageView,
-		func(cmd *cobra.Command, c *client.Client, args []string, reason *string) ([]byte, error) {
-			return body(c.UnmaskMessage(cmd.Context(), args[0], client.UnmaskRequest{Reason: *reason}))
+		func(ctx context.Context, c *client.Client, args []string, reason *string) ([]byte, error) {
+			return body(c.UnmaskMessage(ctx, args[0], client.UnmaskRequest{Reason: *reason}))
 		})
 	cmd.Long = `Shows a message as it is stored. For ten minutes messages get shows it so too, to you alone, and you can edit it. Lists, exports and
 fixtures stay masked. The audit has your name and the reason.`

@@ -135,7 +135,7 @@ func (t *top) press(ctx context.Context, key string) bool {
 	if t.asking {
 		t.asking, t.said = false, ""
 		if key == "y" {
-			t.steer(ctx, "cancelled", t.client.CancelJob)
+			t.steer(ctx, "cancelled", cancelJob)
 		}
 		return true
 	}
@@ -154,9 +154,9 @@ func (t *top) press(ctx context.Context, key string) bool {
 		case i < 0:
 			t.said = "there is no job"
 		case key == "p":
-			t.steer(ctx, "paused", t.client.PauseJob)
+			t.steer(ctx, "paused", pauseJob)
 		case key == "r":
-			t.steer(ctx, "resumed", t.client.ResumeJob)
+			t.steer(ctx, "resumed", resumeJob)
 		default:
 			t.asking, t.said = true, "cancel this job? Its remaining messages stay as they are. y or n"
 		}
@@ -170,10 +170,8 @@ func (t *top) press(ctx context.Context, key string) bool {
 // ctrlC is the key in raw mode, which makes no signal.
 const ctrlC = "\x03"
 
-func (t *top) steer(ctx context.Context, done string,
-	call func(context.Context, client.JobID, *client.ReasonRequest, ...client.RequestOption) (*client.Answer[client.Job], error),
-) {
-	if _, err := call(ctx, t.selected, &client.ReasonRequest{Reason: new("asked in dlqctl top")}); err != nil {
+func (t *top) steer(ctx context.Context, done string, change change) {
+	if _, err := change(ctx, t.client, []string{t.selected}, new("asked in dlqctl top")); err != nil {
 		t.said = err.Error()
 		return
 	}
