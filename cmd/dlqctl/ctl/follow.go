@@ -156,11 +156,10 @@ func (p progress) parts() []string {
 //
 //	retry orders.dlq.v1 [#######-------------] 37% 370 of 1,000, 12 failed, 52/s, 12s left
 func barLine(job progress, width int) string {
-	done := job.Retried + job.Changed
 	if job.Counting {
 		return cutTo(fmt.Sprintf("%s %s: counting the messages", job.Kind, oneLine(job.Topic)), width)
 	}
-	tail := fmt.Sprintf(" %d%% %s of %s", int(job.Progress*100), thousands(done), thousands(job.Matched))
+	tail := fmt.Sprintf(" %d%% %s of %s", int(job.Progress*100), thousands(job.Retried+job.Changed), thousands(job.Matched))
 	tail = strings.Join(append([]string{tail}, job.parts()...), ", ")
 	switch {
 	case job.State != client.JobStateRUNNING:

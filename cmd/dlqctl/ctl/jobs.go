@@ -30,6 +30,16 @@ func (s *session) jobsCommand() *cobra.Command {
 		option{"state", "state, such as RUNNING", fixed("RUNNING", "PAUSING", "PAUSED", "CANCELLING", "CANCELLED", "COMPLETED", "FAILED")},
 		option{"actor", "only jobs that this person started", nil}, option{"from", "started at this time or later", nil},
 		option{"to", "started before this time", nil})
+	var verified bool
+	get := s.getCommand("get ID", "Show a job", "  dlqctl jobs get 01a214f0-f92f-7000-a46f-36ccec5081f3", jobsView.one(),
+		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
+			if verified {
+				options = append(options, client.Query("verified", "true"))
+			}
+			return body(c.GetJob(ctx, args[0], nil, options...))
+		})
+	get.Flags().BoolVar(&verified, "verified", false, "count the delivered messages that a consumer got past")
+	get.ValidArgsFunction = s.arguments(completeJobs)
 	steer := func(use, short, example string, change change) *cobra.Command {
 		return s.changeOne(oneJob, use, short, example, jobsView.one(), change)
 	}
@@ -50,7 +60,7 @@ func (s *session) jobsCommand() *cobra.Command {
 		}
 		return nil
 	}
-	return group("jobs", "Watch and steer jobs", list, s.jobsGet(), s.watchCommand(), pause, resume, rate, cancel)
+	return group("jobs", "Watch and steer jobs", list, get, s.watchCommand(), pause, resume, rate, cancel)
 }
 
 func (s *session) watchCommand() *cobra.Command {
@@ -64,20 +74,6 @@ Ctrl-C asks whether to leave the job running, pause it or cancel it. The exit co
 			return s.follow(cmd.Context(), named(args)[0], p)
 		}),
 	}
-}
-
-func (s *session) jobsGet() *cobra.Command {
-	var verified bool
-	get := s.getCommand("get ID", "Show a job", "  dlqctl jobs get 01a214f0-f92f-7000-a46f-36ccec5081f3", jobsView.one(),
-		func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
-			if verified {
-				options = append(options, client.Query("verified", "true"))
-			}
-			return body(c.GetJob(ctx, args[0], nil, options...))
-		})
-	get.Flags().BoolVar(&verified, "verified", false, "count the delivered messages that a consumer got past")
-	get.ValidArgsFunction = s.arguments(completeJobs)
-	return get
 }
 
 // ending is how a job has ended.

@@ -1,10 +1,12 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 
@@ -73,7 +75,7 @@ func (s *session) listCommand(use, short, example string, v view, fetch call, fi
 		if err != nil {
 			return err
 		}
-		return s.list(cmd.Context(), p, *limit, func(page ...client.RequestOption) ([]byte, error) {
+		return s.list(cmd.Context(), p, cmp.Or(*limit, math.MaxInt64), func(page ...client.RequestOption) ([]byte, error) {
 			return fetch(cmd.Context(), s.client, args, append(page, queries...)...)
 		})
 	})
@@ -85,10 +87,7 @@ func (s *session) list(ctx context.Context, p *printer, limit int64, fetch func(
 	for {
 		var page []client.RequestOption
 		if !p.whole {
-			size := int64(longestPage)
-			if limit > 0 {
-				size = min(size, limit-p.records)
-			}
+			size := min(longestPage, limit-p.records)
 			page = append(page, client.Query("page_size", strconv.FormatInt(size, 10)))
 		}
 		if p.next != "" {
@@ -101,7 +100,7 @@ func (s *session) list(ctx context.Context, p *printer, limit int64, fetch func(
 		switch {
 		case err != nil:
 			return errors.Join(err, p.end()) // also the pages before an error are written
-		case p.next != "" && (limit == 0 || p.records < limit):
+		case p.next != "" && p.records < limit:
 			continue
 		case p.next != "" && s.people():
 			s.note(fmt.Sprintf("There are more than these %d; --limit 0 shows all.", p.records))

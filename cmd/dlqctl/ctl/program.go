@@ -204,7 +204,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with failures or with messag
 // group is a noun: a command that has only subcommands.
 func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	noun := &cobra.Command{
-		Use: use, Short: short,
+		Use: use, Short: short, SuggestionsMinimumDistance: 2,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
@@ -217,7 +217,6 @@ func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	noun.SuggestionsMinimumDistance = 2
 	noun.AddCommand(verbs...)
 	return noun
 }

@@ -141,7 +141,7 @@ func (t *top) press(ctx context.Context, key string) bool {
 	}
 	i := t.index()
 	switch key {
-	case "q", ctrlC, "\x1b":
+	case "q", "\x1b", "\x03": // Ctrl-C makes no signal in raw mode
 		return false
 	case "j", "\x1b[B":
 		i++
@@ -166,9 +166,6 @@ func (t *top) press(ctx context.Context, key string) bool {
 	}
 	return true
 }
-
-// ctrlC is the key in raw mode, which makes no signal.
-const ctrlC = "\x03"
 
 func (t *top) steer(ctx context.Context, done string, change change) {
 	if _, err := change(ctx, t.client, []string{t.selected}, new("asked in dlqctl top")); err != nil {
