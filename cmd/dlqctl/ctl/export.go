@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -120,13 +121,8 @@ func (s *session) export(ctx context.Context, topic string, f *exportFlags, take
 
 // passes tells whether the cause of a failure may pass by itself: the API is away, stopping or busy.
 func passes(err error) bool {
+	passing := []int{http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout}
 	failed, answered := errors.AsType[*client.APIError](err)
-	if !answered {
-		return true
-	}
-	switch failed.Status {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
-		return true
-	}
-	return failed.Code == client.ErrorCodeUnavailable // within a stream, whose status is 200
+	return !answered || slices.Contains(passing, failed.Status) ||
+		failed.Code == client.ErrorCodeUnavailable // within a stream, whose status is 200
 }
