@@ -29,20 +29,23 @@ func (s *session) connect() error {
 	if err := s.findContext(); err != nil {
 		return err
 	}
-	source, err := s.source()
+	_, source := s.target.signIn()
+	if source == nil && s.target.OpenID != nil {
+		flow, err := s.deviceFlow()
+		if err != nil {
+			return err
+		}
+		source = flow
+	}
+	return s.connectWith(source)
+}
+
+func (s *session) connectWith(source client.TokenSource) error {
+	transport, err := s.target.transport(x509.NewCertPool())
 	if err != nil {
 		return err
 	}
-	s.client, err = s.clientWith(source)
-	return err
-}
-
-func (s *session) clientWith(source client.TokenSource) (*client.Client, error) {
-	transport, err := s.target.transport(x509.NewCertPool())
-	if err != nil {
-		return nil, err
-	}
-	c, err := client.New(s.target.Server, client.Config{
+	s.client, err = client.New(s.target.Server, client.Config{
 		// The token goes to no other address, whatever an answer says.
 		HTTP: &http.Client{
 			Transport: transport, Timeout: requestTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -50,9 +53,9 @@ func (s *session) clientWith(source client.TokenSource) (*client.Client, error) 
 		Token: source, UserAgent: "dlqctl/" + s.Version, Retries: s.retries, Unreachable: s.unreachable,
 	})
 	if err != nil {
-		return nil, usageError{err}
+		return usageError{err}
 	}
-	return c, nil
+	return nil
 }
 
 // transport trusts the certificates of the context in addition to a pool. It is Go's own, nil, for a context that has none.

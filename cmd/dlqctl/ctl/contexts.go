@@ -51,18 +51,20 @@ type contextView struct {
 	SignIn     string `json:"sign_in"`
 }
 
-func (t target) signIn() string {
+// signIn names the way to sign in, and makes its token source. OpenID has a session instead, and a server without
+// authentication needs none.
+func (t target) signIn() (way string, source client.TokenSource) {
 	switch {
 	case t.Token != "":
-		return "token"
+		return "token", client.StaticToken(t.Token)
 	case t.TokenFile != "":
-		return "file " + t.TokenFile
+		return "file " + t.TokenFile, client.FileToken(t.TokenFile)
 	case len(t.TokenCommand) > 0:
-		return "command " + t.TokenCommand[0]
+		return "command " + t.TokenCommand[0], client.CommandToken(t.TokenCommand[0], t.TokenCommand[1:]...)
 	case t.OpenID != nil:
-		return "OpenID " + t.OpenID.Issuer
+		return "OpenID " + t.OpenID.Issuer, nil
 	}
-	return "none"
+	return "none", nil
 }
 
 func (s *session) contextsList() *cobra.Command {
@@ -74,11 +76,11 @@ func (s *session) contextsList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			views := []contextView{}
-			for _, name := range slices.Sorted(maps.Keys(file.Contexts)) {
+			views := mapped(slices.Sorted(maps.Keys(file.Contexts)), func(name string) contextView {
 				t := file.Contexts[name]
-				views = append(views, contextView{Name: name, Current: name == file.Current, Server: t.Server, Production: t.Production, SignIn: t.signIn()})
-			}
+				way, _ := t.signIn()
+				return contextView{Name: name, Current: name == file.Current, Server: t.Server, Production: t.Production, SignIn: way}
+			})
 			body, err := json.Marshal(map[string]any{"contexts": views})
 			if err != nil {
 				return err
@@ -135,7 +137,8 @@ the contexts (--token-stdin), which only you may read.`,
 			if err != nil {
 				return err
 			}
-			s.note(fmt.Sprintf("The context %s is kept: %s, sign-in: %s.", args[0], changed.Server, changed.signIn()))
+			way, _ := changed.signIn()
+			s.note(fmt.Sprintf("The context %s is kept: %s, sign-in: %s.", args[0], changed.Server, way))
 			return nil
 		},
 	}
@@ -236,19 +239,4 @@ func hostAndPort(address string) string {
 	}
 	port := cmp.Or(server.Port(), map[string]string{"http": "80", "https": "443"}[server.Scheme])
 	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(server.Hostname()), "."), port)
-}
-
-// source returns the token source of the context, nil for none.
-func (s *session) source() (client.TokenSource, error) {
-	switch t := s.target; {
-	case t.Token != "":
-		return client.StaticToken(t.Token), nil
-	case t.TokenFile != "":
-		return client.FileToken(t.TokenFile), nil
-	case len(t.TokenCommand) > 0:
-		return client.CommandToken(t.TokenCommand[0], t.TokenCommand[1:]...), nil
-	case t.OpenID != nil:
-		return s.deviceFlow()
-	}
-	return nil, nil //nolint:nilnil // a server without authentication needs none
 }

@@ -24,8 +24,9 @@ func (s *session) doctorCommand() *cobra.Command {
 			if err := s.findContext(); err != nil {
 				return err
 			}
+			way, _ := s.target.signIn()
 			name := cmp.Or(s.name, "(from flags or the environment)")
-			s.finding("context", fmt.Sprintf("%s: %s, sign-in: %s", name, s.target.Server, s.target.signIn()))
+			s.finding("context", fmt.Sprintf("%s: %s, sign-in: %s", name, s.target.Server, way))
 			s.retries = -1 // doctor shows the failure
 			if err := s.connect(); err != nil {
 				return err

@@ -123,11 +123,10 @@ func (s *session) login(ctx context.Context, asked openID) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.clientWith(flow)
-	if err != nil {
+	if err := s.connectWith(flow); err != nil {
 		return err
 	}
-	me, err := c.GetMe(ctx, nil)
+	me, err := s.client.GetMe(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -148,11 +147,10 @@ func (s *session) showCode(p client.DevicePrompt) {
 
 // findIssuer asks the API for its identity provider (RFC 9728).
 func (s *session) findIssuer(ctx context.Context, chosen *openID) error {
-	c, err := s.clientWith(nil)
-	if err != nil {
+	if err := s.connectWith(nil); err != nil {
 		return err
 	}
-	answer, err := c.ProtectedResource(ctx)
+	answer, err := s.client.ProtectedResource(ctx)
 	if failed, ok := errors.AsType[*client.APIError](err); ok && failed.Status == http.StatusNotFound {
 		return fmt.Errorf("%s names no identity provider; give --issuer, or sign in with a token: dlqctl contexts set --help", s.target.Server)
 	}
