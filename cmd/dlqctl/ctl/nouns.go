@@ -27,8 +27,9 @@ var retriesView = view{noun: "retries", list: "retries", id: "operation_id", sam
 }, wide: []column{{"ENDED", "ended_at"}, {"REASON", "reason"}, {"TARGET", "target_topic"}}}
 
 func (s *session) retriesCommand() *cobra.Command {
-	return group("retries", "See the retries of single messages", s.listCommand("list", "List the running and recent retries of single messages",
-		"  dlqctl retries list --topic orders.dlq.v1", retriesView, listOf((*client.Client).ListSingleRetries), false,
+	return group("retries", "See the retries of single messages", s.listCommand("list",
+		"List the running and recent retries of single messages", "  dlqctl retries list --topic orders.dlq.v1",
+		retriesView, listOf((*client.Client).ListSingleRetries), false,
 		option{"topic", "only retries of this topic", completeTopics}, option{"actor", "only retries that this person started", nil},
 		option{"from", "started at this time or later", nil}, option{"to", "started before this time", nil}))
 }

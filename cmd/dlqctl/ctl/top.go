@@ -178,7 +178,8 @@ func (t *top) steer(ctx context.Context, done string, change change) {
 
 // lines are the rows of the screen, which may be wider than it.
 func (t *top) lines(width int) []string {
-	lines := []string{fmt.Sprintf("%s  %s  j k choose, p pause, r resume, c cancel, q end", t.target.Server, t.at.Format(time.TimeOnly)), t.said, "JOBS"}
+	head := fmt.Sprintf("%s  %s  j k choose, p pause, r resume, c cancel, q end", t.target.Server, t.at.Format(time.TimeOnly))
+	lines := []string{head, t.said, "JOBS"}
 	for i := range t.jobs {
 		mark := "  "
 		if t.jobs[i].ID == t.selected {
