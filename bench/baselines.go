@@ -28,7 +28,8 @@ func plainLoop(ctx context.Context, s timedStore, publisher activities.Publisher
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for number := range lanes {
-		lane := dlq.Lane{Job: bulk.ID, Owner: bulk.Owner(), Spec: bulk.Spec, UpperBound: bulk.UpperBound, Number: number, Buckets: dlq.BucketRange{Last: dlq.Buckets - 1}}
+		lane := dlq.Lane{Job: bulk.ID, Owner: bulk.Owner(), Spec: bulk.Spec, UpperBound: bulk.UpperBound, Number: number,
+			Buckets: dlq.BucketRange{Last: dlq.Buckets - 1}}
 		group.Go(func() error { return plainLane(groupCtx, s, publisher, lane) })
 	}
 	if err := group.Wait(); err != nil {

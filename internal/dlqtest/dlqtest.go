@@ -189,7 +189,8 @@ func Filter(f dlq.Filter) func(*dlq.JobSpec) {
 
 // Lane is one lane of a started bulk retry.
 func Lane(b dlq.Job, number int) dlq.Lane {
-	return dlq.Lane{Job: b.ID, Owner: b.Owner(), Spec: b.Spec, UpperBound: b.UpperBound, MultiTarget: b.MultiTarget, Number: number, Buckets: dlq.BucketRange{Last: dlq.Buckets - 1}}
+	return dlq.Lane{Job: b.ID, Owner: b.Owner(), Spec: b.Spec, UpperBound: b.UpperBound, MultiTarget: b.MultiTarget, Number: number,
+		Buckets: dlq.BucketRange{Last: dlq.Buckets - 1}}
 }
 
 // Outcome ends a retry with a result.

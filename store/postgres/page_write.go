@@ -73,19 +73,20 @@ func (t *step) write(ctx context.Context) error {
 
 func (t *step) queueClaims(batch *pgx.Batch) {
 	args := t.with(candidateArgs(t.plan.Claim))
-	t.page = append(t.page, column(t.plan.Claim, func(m *dlq.Candidate) [16]byte { return m.ID })...)
+	ids := column(t.plan.Claim, func(m *dlq.Candidate) [16]byte { return m.ID })
+	t.page = append(t.page, ids...)
 	page, byID := envelopesOf(t.plan.Claim)
 	t.result.claim.Page = page
 	if !t.mustLock {
 		batch.Queue(shortWaitSQL)
 	}
 	args["places"] = column(t.plan.Claim, func(m *dlq.Candidate) pgtype.TID { return t.places[m.ID] })
-	args["sorted_ids"] = slices.SortedFunc(slices.Values(args["ids"].([][16]byte)), func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
-	args["is_locked"] = t.mustLock
-	var ids [][16]byte
+	slices.SortFunc(ids, func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
+	args["sorted_ids"], args["is_locked"] = ids, t.mustLock
+	var claimed [][16]byte
 	var counts []int
-	queueRows(batch, claimListedSQL, args, []any{&ids, &counts, nil}, func() {
-		for i, id := range ids {
+	queueRows(batch, claimListedSQL, args, []any{&claimed, &counts, nil}, func() {
+		for i, id := range claimed {
 			if e := byID[id]; e != nil {
 				e.RetryCount = counts[i]
 			}
