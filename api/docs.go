@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"sync"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/gofiber/fiber/v2/middleware/adaptor"
@@ -17,9 +18,9 @@ import (
 //go:embed openapi.yaml
 var specYAML []byte
 
-// specJSON converts the specification from YAML to JSON. Fields keep their order, so
+// specJSON converts the specification from YAML to JSON, once. Fields keep their order, so
 // that examples read as documented.
-func specJSON() ([]byte, error) {
+var specJSON = sync.OnceValues(func() ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(specYAML, &document); err != nil {
 		return nil, fmt.Errorf("openapi.yaml: %w", err)
@@ -29,7 +30,7 @@ func specJSON() ([]byte, error) {
 		return nil, fmt.Errorf("openapi.yaml: %w", err)
 	}
 	return out.Bytes(), nil
-}
+})
 
 func writeJSON(out *bytes.Buffer, node *yaml.Node) error {
 	switch node.Kind {
