@@ -14,8 +14,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -104,11 +106,10 @@ func filledDatabase(t testing.TB, name string, fill func(testing.TB, *pgxpool.Po
 	return database
 }
 
-// dropFilled drops the databases of Filled.
-func dropFilled() (err error) {
-	for _, database := range filled.databases {
-		admin, adminErr := serverURL()
-		err = errors.Join(err, adminErr, execute(context.Background(), admin, dropSQL(database)))
+// dropAll drops the databases that Filled copies, and the used ones.
+func dropAll() (err error) {
+	for _, database := range slices.Concat(slices.Collect(maps.Values(filled.databases)), used.names) {
+		err = errors.Join(err, drop(database))
 	}
 	return err
 }
@@ -137,15 +138,50 @@ func Empty(t testing.TB) string {
 	return create(t, "template0")
 }
 
-// create copies the template under a new name and drops the copy with the test.
+// create copies the template under a new name. The copy is dropped some tests after this test: a server waits a tenth
+// of a second before it drops a database whose connections were closed just now.
 func create(t testing.TB, template string) string {
 	t.Helper()
 	admin, err := serverURL()
 	require.NoError(t, err)
 	name := newName()
 	require.NoError(t, execute(context.Background(), admin, createSQL(name, template)))
-	t.Cleanup(func() { require.NoError(t, execute(context.Background(), admin, dropSQL(name))) })
+	t.Cleanup(func() { require.NoError(t, used.add(name)) })
 	return withDatabase(admin, name)
+}
+
+// used are databases whose tests have ended.
+var used usedDatabases
+
+type usedDatabases struct {
+	sync.Mutex
+	names []string
+}
+
+// maxUsed is how many used databases wait to be dropped.
+const maxUsed = 8
+
+// add drops the oldest of too many used databases.
+func (u *usedDatabases) add(name string) error {
+	u.Lock()
+	u.names = append(u.names, name)
+	name = ""
+	if len(u.names) > maxUsed {
+		name, u.names = u.names[0], u.names[1:]
+	}
+	u.Unlock()
+	if name == "" {
+		return nil
+	}
+	return drop(name)
+}
+
+func drop(name string) error {
+	admin, err := serverURL()
+	if err != nil {
+		return err
+	}
+	return execute(context.Background(), admin, dropSQL(name))
 }
 
 // execute runs one statement on a connection of its own.

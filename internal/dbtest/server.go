@@ -33,7 +33,7 @@ func Main(m *testing.M) int {
 	server.inMain = true
 	server.Unlock()
 	code := m.Run()
-	if err := errors.Join(dropFilled(), stop()); err != nil {
+	if err := errors.Join(dropAll(), stop()); err != nil {
 		fmt.Fprintln(os.Stderr, "dbtest:", err)
 		return max(code, 1)
 	}
