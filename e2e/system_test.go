@@ -203,12 +203,11 @@ func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
 		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_000))
-		listener, err := net.Listen("tcp", address)
-		if err != nil {
-			continue
+		if _, given := givenAddresses.LoadOrStore(address, true); given {
+			continue // the test that has it may not listen yet, and must not find it in use here
 		}
-		require.NoError(t, listener.Close())
-		if _, given := givenAddresses.LoadOrStore(address, true); !given {
+		if listener, err := net.Listen("tcp", address); err == nil {
+			require.NoError(t, listener.Close())
 			return address
 		}
 	}
