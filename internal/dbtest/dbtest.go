@@ -129,7 +129,7 @@ func another(t testing.TB) string {
 	t.Helper()
 	name, err := templateName(context.Background())
 	require.NoError(t, err)
-	return create(t, name)
+	return createFor(t, name, used.add)
 }
 
 // Empty is the connection string of a new database without any schema.
@@ -138,19 +138,25 @@ func Empty(t testing.TB) string {
 	return create(t, "template0")
 }
 
-// create copies the template under a new name. The copy is dropped some tests after this test: a server waits a tenth
-// of a second before it drops a database whose connections were closed just now.
+// create copies the template under a new name and drops the copy with the test.
 func create(t testing.TB, template string) string {
+	t.Helper()
+	return createFor(t, template, drop)
+}
+
+// createFor lets end have the name of the copy when the test has ended.
+func createFor(t testing.TB, template string, end func(name string) error) string {
 	t.Helper()
 	admin, err := serverURL()
 	require.NoError(t, err)
 	name := newName()
 	require.NoError(t, execute(context.Background(), admin, createSQL(name, template)))
-	t.Cleanup(func() { require.NoError(t, used.add(name)) })
+	t.Cleanup(func() { require.NoError(t, end(name)) })
 	return withDatabase(admin, name)
 }
 
-// used are databases whose tests have ended.
+// used are databases whose tests have ended. They are dropped some tests later: a server waits a tenth of a second
+// before it drops a database whose connections were closed just now.
 var used usedDatabases
 
 type usedDatabases struct {
