@@ -10,18 +10,18 @@ import (
 
 // foldCountsSQL adds up to a thousand rows of changes to the sums of topics and groups, deletes them, and reports
 // whether rows may be left. A row may have thousands of groups, of 16 bytes each, so the statement stops after the
-// row that passes 100,000. Concurrent calls take different changes and lock the sums in the same order. Arrivals
-// are counted for their topics, with the group of zeros, and for their group. A row by hand may have the group
-// of zeros itself.
+// row that passes 100,000. Arrivals of many minutes may be of a few groups, whose ids are compressed, but not the
+// times. Concurrent calls take different changes and lock the sums in the same order. Arrivals are counted for
+// their topics, with the group of zeros, and for their group. A row by hand may have the group of zeros itself.
 const foldCountsSQL = `
 WITH batch AS (
 	DELETE FROM dlq.dlq_count_batches
 	WHERE ctid = ANY (ARRAY(
 		SELECT ctid
-		FROM (SELECT ctid, sum(pg_column_size(group_ids)) OVER (ROWS UNBOUNDED PRECEDING EXCLUDE CURRENT ROW) AS bytes_before
-			FROM (SELECT ctid, group_ids FROM dlq.dlq_count_batches LIMIT 1000 FOR UPDATE SKIP LOCKED) AS locked) AS next
+		FROM (SELECT ctid, sum(` + bytesOfChanges + `) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
+			FROM (SELECT ctid, group_ids, arrived_at FROM dlq.dlq_count_batches LIMIT 1000 FOR UPDATE SKIP LOCKED) AS locked) AS next
 		WHERE COALESCE(bytes_before, 0) < 1600000))
-	RETURNING dlq_topic, original_topic, status, group_ids, messages, arrived_at, pg_column_size(group_ids) AS bytes
+	RETURNING dlq_topic, original_topic, status, group_ids, messages, arrived_at, ` + bytesOfChanges + ` AS bytes
 ), change AS MATERIALIZED (
 	SELECT b.dlq_topic, b.original_topic, b.status, c.group_id, c.messages, c.arrived_at
 	FROM batch b
@@ -62,6 +62,8 @@ WITH batch AS (
 	ON CONFLICT (group_id, step, at, dlq_topic, original_topic) DO UPDATE SET arrived = a.arrived + EXCLUDED.arrived
 )
 SELECT count(*) = 1000 OR COALESCE(sum(bytes), 0) >= 1600000 FROM batch`
+
+const bytesOfChanges = `pg_column_size(group_ids) + COALESCE(pg_column_size(arrived_at), 0)`
 
 // Empty counts of a group stay as long as the group, since they name the topics that its messages
 // were in.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -182,6 +183,43 @@ func TestAFoldTakesFewRowsOfManyGroups(t *testing.T) {
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
 	const rows, groups = 5, 60_000
+	noteFolds(t, pool)
+	_, err := pool.Exec(t.Context(), fmt.Sprintf(`
+		INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages)
+		SELECT 'x', 'x', 'PENDING', array_agg(md5(g::text)::uuid), array_agg(1)
+		FROM generate_series(1, %d) AS r CROSS JOIN generate_series(1, %d) AS g
+		GROUP BY r`, rows, groups))
+	require.NoError(t, err)
+	require.NoError(t, p.FoldCounts(t.Context()))
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_count_batches`))
+	require.EqualValues(t, rows*groups, count(t, pool, `SELECT sum(messages)::bigint FROM dlq.dlq_topic_count_sums`))
+	require.EqualValues(t, groups, count(t, pool, `SELECT count(*) FROM dlq.dlq_group_count_sums WHERE messages = 5`))
+	require.EqualValues(t, 2*groups, count(t, pool, `SELECT max(changes) FROM dlq.folds`))
+}
+
+// The server compresses the ids when an array has the same few again and again.
+func TestAFoldTakesFewRowsOfManyMinutes(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	const rows, arrivals = 10, 60_000
+	noteFolds(t, pool)
+	_, err := pool.Exec(t.Context(), fmt.Sprintf(`
+		INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages, arrived_at)
+		SELECT 'x', 'x', 'PENDING', array_agg('00000000-0000-0000-0000-000000000001'::uuid), array_agg(1),
+			array_agg(timestamptz '2026-02-20 10:30:00Z' + random() * interval '1 hour')
+		FROM generate_series(1, %d) AS r CROSS JOIN generate_series(1, %d) AS g
+		GROUP BY r`, rows, arrivals))
+	require.NoError(t, err)
+	require.NoError(t, p.FoldCounts(t.Context()))
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_count_batches`))
+	require.EqualValues(t, rows*arrivals, count(t, pool, `SELECT arrived FROM dlq.dlq_group_arrivals`))
+	require.Less(t, count(t, pool, `SELECT max(changes) FROM dlq.folds`), int64(rows*arrivals))
+}
+
+// noteFolds keeps the numbers of changes that each fold adds up in dlq.folds.
+func noteFolds(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
 	for _, sql := range []string{
 		`CREATE TABLE dlq.folds (changes BIGINT)`,
 		`CREATE FUNCTION dlq.note_fold() RETURNS TRIGGER LANGUAGE plpgsql AS $$
@@ -191,19 +229,34 @@ func TestAFoldTakesFewRowsOfManyGroups(t *testing.T) {
 		END $$`,
 		`CREATE TRIGGER note_fold AFTER DELETE ON dlq.dlq_count_batches REFERENCING OLD TABLE AS folded
 			FOR EACH STATEMENT EXECUTE FUNCTION dlq.note_fold()`,
-		fmt.Sprintf(`INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages)
-			SELECT 'x', 'x', 'PENDING', array_agg(md5(g::text)::uuid), array_agg(1)
-			FROM generate_series(1, %d) AS r CROSS JOIN generate_series(1, %d) AS g
-			GROUP BY r`, rows, groups),
 	} {
 		_, err := pool.Exec(t.Context(), sql)
 		require.NoError(t, err, sql)
 	}
-	require.NoError(t, p.FoldCounts(t.Context()))
-	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_count_batches`))
-	require.EqualValues(t, rows*groups, count(t, pool, `SELECT sum(messages)::bigint FROM dlq.dlq_topic_count_sums`))
-	require.EqualValues(t, groups, count(t, pool, `SELECT count(*) FROM dlq.dlq_group_count_sums WHERE messages = 5`))
-	require.EqualValues(t, 2*groups, count(t, pool, `SELECT max(changes) FROM dlq.folds`))
+}
+
+// foldTime is the shortest time of a few folds of that many rows.
+func foldTime(t *testing.T, pool *pgxpool.Pool, p *postgres.Store, rows int) time.Duration {
+	t.Helper()
+	shortest := time.Hour
+	for range 7 {
+		_, err := pool.Exec(t.Context(), `INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages)
+			SELECT 'x', 'x', 'PENDING', '{NULL}', '{1}' FROM generate_series(1, $1::int)`, rows)
+		require.NoError(t, err)
+		began := time.Now()
+		require.NoError(t, p.FoldCounts(t.Context()))
+		shortest = min(shortest, time.Since(began))
+		_, err = pool.Exec(t.Context(), `VACUUM dlq.dlq_count_batches`)
+		require.NoError(t, err)
+	}
+	return shortest
+}
+
+func TestAFoldDoesNotReadItsRowsAnewForEachRow(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	require.Less(t, foldTime(t, pool, p, 999), 6*foldTime(t, pool, p, 200))
 }
 
 func TestATransactionDoesNotMiscountInvisibleMessages(t *testing.T) {
