@@ -44,7 +44,8 @@ SELECT '', NULL::int, count(*)
 FROM ` + ofTopicInAnyOrder + `
 WHERE m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job)`
 
-// countJobSQL also gives the lanes their buckets, before they claim anything.
+// countJobSQL also gives the lanes their buckets, unless a lane has moved its cursor: a database that was restored may
+// have a job from before its count, whose lanes went on. The cursor of one lane says nothing of the buckets of another.
 const countJobSQL = `
 WITH counted AS (
 	UPDATE dlq.dlq_jobs
@@ -56,7 +57,8 @@ WITH counted AS (
 UPDATE dlq.dlq_job_lanes l
 SET first_bucket = b.first, last_bucket = b.last
 FROM counted, unnest(@first_buckets::int[], @last_buckets::int[]) WITH ORDINALITY AS b (first, last, number)
-WHERE l.job_id = counted.id AND l.lane = b.number - 1`
+WHERE l.job_id = counted.id AND l.lane = b.number - 1
+	AND NOT EXISTS (SELECT FROM dlq.dlq_job_lanes o WHERE o.job_id = @id AND o.pages > 0)`
 
 // CountJob counts the messages in the scope of a job, once, before anything is claimed or changed. It changes
 // nothing after the end of the job. It reads the whole scope, and no other call waits for it. The result is the
