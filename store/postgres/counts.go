@@ -12,7 +12,8 @@ import (
 // whether rows may be left. A row may have thousands of groups, of 16 bytes each, so the statement stops after the
 // row that passes 100,000. Arrivals of many minutes may be of a few groups, whose ids are compressed, but not the
 // times. Concurrent calls take different changes and lock the sums in the same order. Arrivals are counted for
-// their topics, with the group of zeros, and for their group. A row by hand may have the group of zeros itself.
+// their topics, with the group of zeros, and for their group. A row by hand may have the group of zeros itself, or too
+// few numbers of messages.
 const foldCountsSQL = `
 WITH batch AS (
 	DELETE FROM dlq.dlq_count_batches
@@ -23,7 +24,7 @@ WITH batch AS (
 		WHERE COALESCE(bytes_before, 0) < 1600000))
 	RETURNING dlq_topic, original_topic, status, group_ids, messages, arrived_at, ` + bytesOfChanges + ` AS bytes
 ), change AS MATERIALIZED (
-	SELECT b.dlq_topic, b.original_topic, b.status, c.group_id, c.messages, c.arrived_at
+	SELECT b.dlq_topic, b.original_topic, b.status, c.group_id, COALESCE(c.messages, 0) AS messages, c.arrived_at
 	FROM batch b
 	CROSS JOIN LATERAL unnest(b.group_ids, b.messages, b.arrived_at) AS c (group_id, messages, arrived_at)
 ), topics AS (

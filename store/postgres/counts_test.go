@@ -217,6 +217,23 @@ func TestAFoldTakesFewRowsOfManyMinutes(t *testing.T) {
 	require.Less(t, count(t, pool, `SELECT max(changes) FROM dlq.folds`), int64(rows*arrivals))
 }
 
+func TestRowsByHandDoNotStopTheFolds(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	for _, arrays := range []string{
+		`ARRAY[g, gen_random_uuid()], '{1}', NULL`, `ARRAY[g], '{1}', '{2026-02-20 10:30:00Z,2026-02-20 10:31:00Z}'`, `ARRAY[g], '{}', '{}'`,
+		`ARRAY[g], '{NULL}', '{infinity}'`, `'{}', '{}', '{}'`, `'{}', '{1,2}', '{2026-02-20 10:30:00Z}'`, `ARRAY[[g], [NULL::uuid]], '{1,1}', NULL`,
+	} {
+		_, err := pool.Exec(t.Context(), `INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages, arrived_at)
+			SELECT 'x', 'x', 'PENDING', `+arrays+` FROM (SELECT uuid '00000000-0000-0000-0000-000000000001' AS g) AS hand`)
+		require.NoError(t, err, arrays)
+	}
+	require.NoError(t, postgres.New(pool, dlqtest.Topics(t)).FoldCounts(t.Context()))
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_count_batches`))
+	require.EqualValues(t, 7, count(t, pool, `SELECT messages FROM dlq.dlq_topic_count_sums`))
+	require.EqualValues(t, 3, count(t, pool, `SELECT messages FROM dlq.dlq_group_count_sums WHERE group_id = '00000000-0000-0000-0000-000000000001'`))
+}
+
 // noteFolds keeps the numbers of changes that each fold adds up in dlq.folds.
 func noteFolds(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
