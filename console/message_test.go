@@ -280,3 +280,11 @@ func TestCommandsAreSafeToPaste(t *testing.T) {
 	require.NotContains(t, quote("a\u202eb"), "\u202e")
 	require.Equal(t, "''", quote(""))
 }
+
+func TestWhetherTheConsumerGotPastAMessageHasItsOwnSign(t *testing.T) {
+	t.Parallel()
+	for verified, sign := range map[client.Verified]string{client.VerifiedYes: "M3 8.5l3.5 3.5L13 4.5", client.VerifiedNo: "M4 4l8 8M12 4l-8 8"} {
+		m := letter(func(m *client.MessageDetail) { m.Status, m.Verified = client.StatusRESOLVED, &verified })
+		require.Regexp(t, `<span class="status s-`+string(verified)+`"><svg[^>]*><path d="`+sign+`"`, openMessage(t, m).get("/messages/"+messageID).text)
+	}
+}

@@ -66,6 +66,7 @@ func functions(l locale, base string) template.FuncMap {
 		"val":     valueOf[string],
 		"dict":    dict,
 		"list":    func(items ...string) []string { return items },
+		"plain":   plain,
 		"preview": preview,
 		"short":   short,
 		"ending":  ending,

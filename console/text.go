@@ -88,12 +88,18 @@ func (l locale) text(key string, args ...any) string {
 // word says a word of the API, of any type of texts: one of the wordings about something. A word that is in none stands for itself, and
 // null says nothing.
 func (l locale) word(about string, of any, args ...any) string {
+	said := plain(of)
+	if text, ok := wordings[about][said]; ok {
+		return l.text(text[0], args...)
+	}
+	return said
+}
+
+// plain is a word of the API as it is, of any type of texts; empty for null.
+func plain(of any) string {
 	value := reflect.Indirect(reflect.ValueOf(of))
 	if !value.IsValid() {
 		return ""
-	}
-	if text, ok := wordings[about][value.String()]; ok {
-		return l.text(text[0], args...)
 	}
 	return value.String()
 }
