@@ -226,3 +226,25 @@ func TestTheSweepFindsMessagesOfPagesThatWereEditedByHand(t *testing.T) {
 		})
 	}
 }
+
+func TestAReleaseThatIsNotCommittedIsNotCounted(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	s := postgres.New(pool, dlqtest.Topics(t))
+	a, owner := dlqtest.Arrival(), dlqtest.Owner()
+	_, err := s.Ingest(t.Context(), []dlq.Arrival{a}, nil)
+	require.NoError(t, err)
+	_, err = s.Claim(t.Context(), a.ID, owner, dlq.ID{})
+	require.NoError(t, err)
+	for _, sql := range []string{
+		`CREATE FUNCTION dlq.refuse() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no commit'; END $$`,
+		`CREATE CONSTRAINT TRIGGER refuse AFTER UPDATE ON dlq.dlq_messages DEFERRABLE INITIALLY DEFERRED
+			FOR EACH ROW EXECUTE FUNCTION dlq.refuse()`,
+	} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err, sql)
+	}
+	released, err := s.Release(t.Context(), owner, "gone")
+	require.ErrorContains(t, err, "no commit")
+	require.Zero(t, released)
+}

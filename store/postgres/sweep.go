@@ -87,9 +87,9 @@ func (s *Store) Release(ctx context.Context, owner dlq.Owner, reason string) (re
 			batch.Queue(lockLateSQL, args)
 			queueQuery(batch, &ended, pgx.RowTo[[16]byte], finalizeSQL, args)
 		})
-		released += int64(len(ended))
 		if err != nil {
 			return released, err
 		}
+		released += int64(len(ended))
 	}
 }
