@@ -44,9 +44,9 @@ func accessOf(ctx context.Context) access {
 	return a
 }
 
-// within is an expression for the topics on which the principal has the permission of the
+// withinRoute is an expression for the topics on which the principal has the permission of the
 // route.
-func (a access) within() string { return a.Within(a.permission) }
+func (a access) withinRoute() string { return a.Within(a.permission) }
 
 // check returns dlq.ErrNotFound for everything of a topic that the principal may not see,
 // and an error for the sender when it may see it, but not do this.
@@ -116,7 +116,7 @@ func (a access) checkRoute() error {
 	switch {
 	case a.permission != "" && !a.May(a.permission):
 		return forbidden(a.permission, "")
-	case a.permission.IsForAllTopics() && a.within() != "":
+	case a.permission.IsForAllTopics() && a.withinRoute() != "":
 		return forbidden(a.permission, "*")
 	case a.permission != "" && a.IsTooWide(): // of several claims; each grant is short enough
 		return &apiError{status: http.StatusForbidden, code: codeForbidden,

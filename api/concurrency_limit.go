@@ -44,7 +44,7 @@ const cheapOffset = 10_000
 func readsMany(ctx context.Context, q *dlq.ListQuery) bool {
 	isSearch := !q.IsLookup() && (q.IsText() || q.ReadsRecords() || q.OriginPartition != nil)
 	isDeep := q.After == nil && (q.Page-1)*q.PageSize > cheapOffset
-	return isSearch || isDeep || !q.Group.IsZero() && accessOf(ctx).within() != ""
+	return isSearch || isDeep || !q.Group.IsZero() && accessOf(ctx).withinRoute() != ""
 }
 
 // scan waits a short time until one more list may run, if the list reads many rows.

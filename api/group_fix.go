@@ -127,7 +127,7 @@ func originalTopics(g *dlq.Group) []string {
 // viewMarks hides the offsets from principals that may see some topics only: the headers of
 // a dead letter can name any topic as its origin.
 func viewMarks(ctx context.Context, ends []dlq.EndOffset) []markView {
-	seesAll, marks := accessOf(ctx).within() == "", []markView{}
+	seesAll, marks := accessOf(ctx).withinRoute() == "", []markView{}
 	for _, end := range ends { // sorted by topic
 		if last := len(marks) - 1; last < 0 || marks[last].Topic != end.Topic {
 			marks = append(marks, markView{Topic: end.Topic, Ends: []endView{}})

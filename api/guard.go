@@ -32,12 +32,12 @@ func (g guard) hasDatabase() bool { return g.database != nil }
 
 // Topics leaves out the topics that the principal may not see.
 func (g guard) Topics(ctx context.Context) ([]dlq.TopicSummary, error) {
-	return g.database.TopicsWithin(ctx, accessOf(ctx).within())
+	return g.database.TopicsWithin(ctx, accessOf(ctx).withinRoute())
 }
 
 // Series leaves out the arrivals of topics that the principal may not see.
 func (g guard) Series(ctx context.Context, query dlq.SeriesQuery) ([]dlq.Series, error) {
-	query.Within = accessOf(ctx).within()
+	query.Within = accessOf(ctx).withinRoute()
 	return g.database.Series(ctx, query)
 }
 
@@ -45,7 +45,7 @@ func (g guard) List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error) 
 	if err := g.checkFilter(ctx, &query.Filter, query.Archived); err != nil {
 		return dlq.Page{}, err
 	}
-	query.Within = accessOf(ctx).within()
+	query.Within = accessOf(ctx).withinRoute()
 	page, err := g.store.List(ctx, query)
 	if err == nil {
 		err = g.hideMessages(ctx, page.Messages, query.Archived)
@@ -84,7 +84,7 @@ func (g guard) detail(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Deta
 
 // hidePrevious leaves out the id of an earlier message that the principal may not see, or that was deleted.
 func hidePrevious(ctx context.Context, d *dlq.Detail) {
-	if a := accessOf(ctx); a.within() != "" && a.check(d.PreviousTopic) != nil {
+	if a := accessOf(ctx); a.withinRoute() != "" && a.check(d.PreviousTopic) != nil {
 		d.PreviousID = dlq.ID{}
 	}
 }
@@ -120,7 +120,7 @@ func (g guard) Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
 		return dlq.Chain{}, dlq.MessageNotFound(id)
 	}
 	for i := range chain.Hops {
-		if h := &chain.Hops[i]; a.within() != "" && !shown[h.PreviousID] {
+		if h := &chain.Hops[i]; a.withinRoute() != "" && !shown[h.PreviousID] {
 			h.PreviousID = dlq.ID{}
 		}
 	}
@@ -144,7 +144,7 @@ func (g guard) VerifyJob(ctx context.Context, id dlq.ID) (dlq.Verifications, err
 
 // checkID checks a message before it is changed. Its topic never changes.
 func (g guard) checkID(ctx context.Context, id dlq.ID) error {
-	if a := accessOf(ctx); a.May(a.permission) && a.within() == "" {
+	if a := accessOf(ctx); a.May(a.permission) && a.withinRoute() == "" {
 		return nil
 	}
 	_, err := g.Message(ctx, id)
@@ -202,10 +202,10 @@ func (g guard) HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.
 		}
 		asked.Topic = topic
 		chosen := arrivals[i].Origin.Topic
-		if a.within() != "" && !g.topics.MaySend(topic, chosen, a.MayOn(a.permission, chosen)) {
+		if a.withinRoute() != "" && !g.topics.MaySend(topic, chosen, a.MayOn(a.permission, chosen)) {
 			return nil, false, forbidden(a.permission, chosen)
 		}
-		if previous := arrivals[i].PreviousID; !previous.IsZero() && a.within() != "" {
+		if previous := arrivals[i].PreviousID; !previous.IsZero() && a.withinRoute() != "" {
 			// Otherwise it would count as come back for a job that the sender may not see.
 			if m, err := g.store.Message(ctx, previous); err != nil || !a.MayOn(a.permission, m.DLQTopic) {
 				arrivals[i].PreviousID, arrivals[i].RetryCount = dlq.ID{}, 0
@@ -308,9 +308,9 @@ func (g guard) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
 	err = a.check(plan.Spec.Topic)
 	switch {
 	case err != nil:
-	case isRead && a.within() != "" && !slices.Contains(a.limits(), plan.Spec.Within):
+	case isRead && a.withinRoute() != "" && !slices.Contains(a.limits(), plan.Spec.Within):
 		err = dlq.ErrNotFound
-	case !isRead && plan.Spec.Within != a.within():
+	case !isRead && plan.Spec.Within != a.withinRoute():
 		err = conflict("the plan was made with other grants than yours; make a new one", nil)
 	default:
 		err = g.hideSummary(ctx, &plan.Spec, &plan.Summary)
@@ -348,7 +348,7 @@ func (g guard) JobSamples(ctx context.Context, id dlq.ID) ([]dlq.JobSample, erro
 // with some topics only.
 func (g guard) checkJob(a access, f *dlq.Filter) error {
 	err := a.check(f.Topic)
-	if err == nil && a.within() != "" && !g.topics.IsDeadLetter(f.Topic) && !slices.Contains(a.limits(), f.Within) {
+	if err == nil && a.withinRoute() != "" && !g.topics.IsDeadLetter(f.Topic) && !slices.Contains(a.limits(), f.Within) {
 		return dlq.ErrNotFound
 	}
 	return err
@@ -370,7 +370,7 @@ const maxJobsRead = 5000
 func (g guard) Jobs(ctx context.Context, query dlq.JobQuery) ([]dlq.Job, error) {
 	a := accessOf(ctx)
 	wanted := query.PageSize
-	query.Within = a.within()
+	query.Within = a.withinRoute()
 	for ; ; query.PageSize *= 4 {
 		jobs, err := g.database.Jobs(ctx, query)
 		if err != nil {
@@ -402,13 +402,13 @@ func (g guard) EndJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, stat
 // the principal may see all topics.
 func (g guard) Operations(ctx context.Context, query dlq.OperationQuery) (dlq.OperationPage, error) {
 	a := accessOf(ctx)
-	query.Within, query.Limits = a.within(), a.limits()
+	query.Within, query.Limits = a.withinRoute(), a.limits()
 	return g.database.Operations(ctx, query)
 }
 
 // SingleRetries leaves out retries of messages of other topics.
 func (g guard) SingleRetries(ctx context.Context, query dlq.OperationQuery) (dlq.SingleRetryPage, error) {
-	query.Within = accessOf(ctx).within()
+	query.Within = accessOf(ctx).withinRoute()
 	page, err := g.database.SingleRetries(ctx, query)
 	if err == nil {
 		err = g.hideRetries(ctx, page.Retries)

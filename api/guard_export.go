@@ -22,7 +22,7 @@ func (g guard) ExportPage(ctx context.Context, query dlq.ListQuery) (dlq.ExportP
 	if err := g.checkFilter(ctx, &query.Filter, query.Archived); err != nil {
 		return dlq.ExportPage{}, err
 	}
-	query.Within = accessOf(ctx).within()
+	query.Within = accessOf(ctx).withinRoute()
 	return g.database.ExportPage(ctx, query)
 }
 

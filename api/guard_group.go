@@ -40,7 +40,7 @@ func (g guard) Group(ctx context.Context, id dlq.ID) (dlq.Group, error) {
 // no topic that the principal may not see.
 func (g guard) checkGroup(ctx context.Context, seen *dlq.Group) error {
 	a := accessOf(ctx)
-	mine, err := g.database.Group(ctx, seen.ID, a.within())
+	mine, err := g.database.Group(ctx, seen.ID, a.withinRoute())
 	if err == nil && !mine.IsPartial || err != nil && !errors.Is(err, dlq.ErrNotFound) {
 		return err
 	}

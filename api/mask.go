@@ -204,7 +204,7 @@ func (g guard) checkFilter(ctx context.Context, f *dlq.Filter, isArchived bool) 
 	within := a.Within(dlq.PermMessageUnmask)
 	switch {
 	case !a.May(dlq.PermMessageUnmask):
-	case within == "", g.topics.IsDeadLetter(f.Topic) && a.MayOn(dlq.PermMessageUnmask, f.Topic), within == a.within():
+	case within == "", g.topics.IsDeadLetter(f.Topic) && a.MayOn(dlq.PermMessageUnmask, f.Topic), within == a.withinRoute():
 		return nil
 	}
 	mask, err := g.maskOfTopic(ctx, f.Topic, isArchived)

@@ -283,7 +283,7 @@ func (s *Server) viewPointed(ctx context.Context, d *shownMessage) *pointedView 
 		return failed("Kafka is not configured")
 	}
 	// Whoever writes to the dead-letter topic can name any record of any topic.
-	if accessOf(ctx).within() != "" && !s.options.Topics.MaySend(d.DLQTopic, d.Failure.Origin.Topic, false) {
+	if accessOf(ctx).withinRoute() != "" && !s.options.Topics.MaySend(d.DLQTopic, d.Failure.Origin.Topic, false) {
 		return failed(foreignPointer + " shows it")
 	}
 	record, err := s.options.Pointers.Fetch(ctx, d.Failure.Origin, d.Record.Timestamp)

@@ -58,13 +58,13 @@ func (s *Server) startTopicRetry(ctx context.Context, topic string) (*topicRetry
 		select {
 		case <-running.ended:
 		default:
-			if running.topic != topic || running.within != a.within() {
+			if running.topic != topic || running.within != a.withinRoute() {
 				return nil, conflict("another retry-all is running, and without a database one runs at a time; wait for its end", nil)
 			}
 			return running, nil
 		}
 	}
-	run := &topicRetry{topic: topic, within: a.within(), ended: make(chan struct{}), progress: dlq.Job{State: dlq.JobRunning}}
+	run := &topicRetry{topic: topic, within: a.withinRoute(), ended: make(chan struct{}), progress: dlq.Job{State: dlq.JobRunning}}
 	if err := s.findRetryable(ctx, run); err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func (s *Server) checkTarget(ctx context.Context, originalTopic, requested strin
 // writes to a dead-letter topic chooses it; see dlq.Topics.MaySend.
 func (s *Server) checkOrigin(ctx context.Context, c *fiber.Ctx, m *dlq.Message) error {
 	a := accessOf(ctx)
-	if a.within() == "" || s.options.Topics.MaySend(m.DLQTopic, m.OriginalTopic, false) {
+	if a.withinRoute() == "" || s.options.Topics.MaySend(m.DLQTopic, m.OriginalTopic, false) {
 		return nil
 	}
 	if !a.MayOn(a.permission, m.OriginalTopic) {

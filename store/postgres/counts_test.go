@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -250,30 +249,6 @@ func noteFolds(t *testing.T, pool *pgxpool.Pool) {
 		_, err := pool.Exec(t.Context(), sql)
 		require.NoError(t, err, sql)
 	}
-}
-
-// foldTime is the shortest time of a few folds of that many rows.
-func foldTime(t *testing.T, pool *pgxpool.Pool, p *postgres.Store, rows int) time.Duration {
-	t.Helper()
-	shortest := time.Hour
-	for range 7 {
-		_, err := pool.Exec(t.Context(), `INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages)
-			SELECT 'x', 'x', 'PENDING', '{NULL}', '{1}' FROM generate_series(1, $1::int)`, rows)
-		require.NoError(t, err)
-		began := time.Now()
-		require.NoError(t, p.FoldCounts(t.Context()))
-		shortest = min(shortest, time.Since(began))
-		_, err = pool.Exec(t.Context(), `VACUUM dlq.dlq_count_batches`)
-		require.NoError(t, err)
-	}
-	return shortest
-}
-
-func TestAFoldDoesNotReadItsRowsAnewForEachRow(t *testing.T) {
-	t.Parallel()
-	pool := dbtest.New(t)
-	p := postgres.New(pool, dlqtest.Topics(t))
-	require.Less(t, foldTime(t, pool, p, 999), 6*foldTime(t, pool, p, 200))
 }
 
 func TestATransactionDoesNotMiscountInvisibleMessages(t *testing.T) {

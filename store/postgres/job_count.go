@@ -101,7 +101,7 @@ func (s *Store) CountJob(ctx context.Context, id dlq.ID) (dlq.Job, error) {
 		total += m.Messages
 		targets[s.targetOf(*m.Topic, j.Spec.TargetTopic)] = true
 	}
-	shares := dlq.ShareBuckets(&buckets, min(j.Lanes, dlq.Buckets))
+	shares := dlq.ShareBuckets(&buckets, min(max(j.Lanes, 0), dlq.Buckets))
 	var only *string
 	for target := range targets {
 		only = nilIf(target, len(targets) > 1 || target == "")
