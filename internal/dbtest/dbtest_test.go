@@ -38,7 +38,7 @@ func TestDatabasesAreDroppedSomeTestsLater(t *testing.T) { //nolint:tparallel //
 		require.NoError(t, err)
 		require.NoError(t, leaked.Ping(t.Context()))
 	})
-	for range maxUsed {
+	for range maxUsed { //nolint:paralleltest // one after another
 		t.Run("later", func(t *testing.T) { URL(t) })
 	}
 	var exists bool
