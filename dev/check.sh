@@ -21,7 +21,7 @@ done <<<"$files" | sort -u)
 importers=$(awk -v touched="${touched//$'\n'/ }" '
 	BEGIN { n = split(touched, t, " "); for (i = 1; i <= n; i++) is[substr(t[i], 3)] = 1 }
 	{ for (i = 2; i <= NF; i++) if ($i in is) { print "./" $1; next } }' <<<"$packages" |
-	grep -vxE '\./(activities|bench|cmd/.*|dev|e2e.*|kafka|migrations|store/.*|workflows|internal/.*)' || true)
+	grep -vxE '\./(activities|api|bench|cmd/.*|dev|e2e.*|kafka|migrations|store/.*|workflows|internal/.*)' || true)
 
 echo "== build"
 go build ./...
