@@ -6,10 +6,14 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/dlqtest"
 	"dlqmanager/store/postgres"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
+func TestMain(m *testing.M) {
+	dlqtest.AtOnce(6) // most of their time they wait for the database
+	os.Exit(dbtest.Main(m))
+}
 
 // Store is all of a store that the API uses.
 type Store interface {
