@@ -61,6 +61,7 @@ func NewPool(ctx context.Context, options *pgxpool.Config) (*pgxpool.Pool, error
 				return err
 			}
 		}
+		registerArrays(conn.TypeMap())
 		return setSession(ctx, conn)
 	}
 	options.ShouldPing = detector.isBroken
