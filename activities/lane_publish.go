@@ -117,22 +117,26 @@ func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue,
 	open := map[dlq.Target]bool{}
 	for i := range deliveries {
 		d := &deliveries[i]
-		if d.Err == nil || isRejected(d) {
+		if (d.Err == nil || isRejected(d)) && !open[d.Target] {
 			open[d.Target], open[dlq.Target{Topic: d.Target.Topic, Partition: dlq.AnyPartition}] = true, true
 		}
 	}
 	type key struct{ target, key string }
 	firstUndelivered := map[key]dlq.PageOutcome{}
+	outcomes = make([]dlq.PageOutcome, 0, len(page))
 	for i := range page {
 		e, d := &page[i], &deliveries[i]
+		if d.Err == nil {
+			o := outcomeOf(e, dlq.ResultDelivered, nil)
+			o.Target, o.Acknowledgement = d.Target, d.Acknowledgement
+			outcomes = append(outcomes, o)
+			continue
+		}
 		k := key{cmp.Or(d.Target.Topic, e.Target()), string(e.Record.Key)}
 		ordered := order != dlq.OrderNone && e.Record.Key != nil
 		earlier, isBlocked := firstUndelivered[k]
 		var o dlq.PageOutcome
 		switch {
-		case d.Err == nil:
-			o = outcomeOf(e, dlq.ResultDelivered, nil)
-			o.Target, o.Acknowledgement = d.Target, d.Acknowledgement
 		case ordered && isBlocked:
 			o = blockedOutcome(e, &earlier)
 		case isThrottledEndpoint(d):
@@ -149,7 +153,7 @@ func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue,
 				o.Target = d.Target
 			}
 		}
-		if d.Err != nil && ordered && !isBlocked {
+		if ordered && !isBlocked {
 			firstUndelivered[k] = o
 		}
 		outcomes = append(outcomes, o)

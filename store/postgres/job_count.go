@@ -128,7 +128,9 @@ func changeArgs(spec *dlq.JobSpec) pgx.NamedArgs {
 func (s *Store) bulkArgs(spec *dlq.JobSpec) pgx.NamedArgs {
 	args := filterArgs(&spec.Filter)
 	args["dead_letter_topics"], args["usual_topic"] = s.topics.NoTargets(), s.topics.UsualOrigin(spec.Topic)
-	args["origin_expressions"], args["origin_replacements"] = s.topics.Origins()
+	if spec.Within != "" {
+		args["origin_expressions"], args["origin_replacements"] = s.topics.Origins()
+	}
 	args["skip_suspicious"] = !spec.IncludeSuspicious
 	return args
 }
