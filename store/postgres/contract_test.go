@@ -14,7 +14,10 @@ import (
 	"dlqmanager/store/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
+func TestMain(m *testing.M) {
+	dlqtest.AtOnce(4) // many of them wait for locks and timeouts
+	os.Exit(dbtest.Main(m))
+}
 
 // The store has only the rights of the application's role. All other tests run as the owner
 // of the tables.

@@ -181,7 +181,7 @@ func TestAFoldTakesFewRowsOfManyGroups(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
-	const rows, groups = 5, 60_000
+	const rows, groups = 3, 60_000
 	noteFolds(t, pool)
 	_, err := pool.Exec(t.Context(), fmt.Sprintf(`
 		INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages)
@@ -192,7 +192,7 @@ func TestAFoldTakesFewRowsOfManyGroups(t *testing.T) {
 	require.NoError(t, p.FoldCounts(t.Context()))
 	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_count_batches`))
 	require.EqualValues(t, rows*groups, count(t, pool, `SELECT sum(messages)::bigint FROM dlq.dlq_topic_count_sums`))
-	require.EqualValues(t, groups, count(t, pool, `SELECT count(*) FROM dlq.dlq_group_count_sums WHERE messages = 5`))
+	require.EqualValues(t, groups, count(t, pool, `SELECT count(*) FROM dlq.dlq_group_count_sums WHERE messages = 3`))
 	require.EqualValues(t, 2*groups, count(t, pool, `SELECT max(changes) FROM dlq.folds`))
 }
 
@@ -201,7 +201,7 @@ func TestAFoldTakesFewRowsOfManyMinutes(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
-	const rows, arrivals = 10, 60_000
+	const rows, arrivals = 6, 60_000
 	noteFolds(t, pool)
 	_, err := pool.Exec(t.Context(), fmt.Sprintf(`
 		INSERT INTO dlq.dlq_count_batches (dlq_topic, original_topic, status, group_ids, messages, arrived_at)

@@ -26,11 +26,17 @@ var filledFrom = time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC)
 // filled is a database of the test's own with planRows messages. All tests copy the same one.
 func filled(t *testing.T) *pgxpool.Pool {
 	t.Helper()
+	return filledBy(t, "plans", fill)
+}
+
+// filledBy copies a database that fill has filled once.
+func filledBy(t *testing.T, name string, fill func(testing.TB, *pgxpool.Pool)) *pgxpool.Pool {
+	t.Helper()
 	if testing.Short() {
 		require.NotEqual(t, "true", os.Getenv("CI"), "CI skips no tests: run them without -short")
 		t.Skip("SKIPPED: plans need a filled database")
 	}
-	return dbtest.Filled(t, "plans", fill)
+	return dbtest.Filled(t, name, fill)
 }
 
 // fill inserts planRows messages of two topics with their bodies. A tenth of them are DEAD.

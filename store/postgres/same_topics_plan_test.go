@@ -15,7 +15,7 @@ import (
 
 // fillSame is fill, and the later half of the messages names the dead-letter topic as the
 // original topic. These messages are found by both topics, and cannot be sent.
-func fillSame(t *testing.T, pool *pgxpool.Pool) {
+func fillSame(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	fill(t, pool)
 	for _, sql := range []string{`UPDATE dlq.dlq_messages SET original_topic = dlq_topic WHERE seq > 20000`, `VACUUM ANALYZE dlq.dlq_messages`} {
@@ -26,8 +26,7 @@ func fillSame(t *testing.T, pool *pgxpool.Pool) {
 
 func TestMessagesWhoseTopicsAreTheSameDoNotMakeAListExpensive(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fillSame(t, pool)
+	pool := filledBy(t, "same topics", fillSame)
 	for _, mode := range planModes {
 		for _, seq := range []int64{planRows + 1, planRows * 3 / 4, planRows / 4} {
 			for _, oldestFirst := range []bool{false, true} {
@@ -53,9 +52,7 @@ func TestAMessageWhoseTopicsAreTheSameIsListedOnce(t *testing.T) {
 
 func TestAClaimDoesNotReadMessagesWhoseTopicsAreTheSameAgain(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.New(t)
-	fillSame(t, pool)
-	s := New(pool, dlqtest.Topics(t))
+	s := New(dbtest.New(t), dlqtest.Topics(t))
 	for _, filter := range []dlq.Filter{{}, {ErrorContains: "boom"}} {
 		b, err := s.CreateJob(t.Context(), nil, dlqtest.Bulk("orders.dlq", 4, dlqtest.Filter(filter)))
 		require.NoError(t, err)
