@@ -36,16 +36,16 @@ type Tokens struct {
 	read   time.Time // of the file's last reading
 	data   []byte    // that tokens are from
 	tokens []staticToken
-	broken error // of the last reading
-	since  time.Time
+	broken error     // of the last reading
+	since  time.Time // of the first reading with an error
 }
 
 // NewTokens reads the file.
 func NewTokens(path string, log *zap.Logger) (*Tokens, error) {
 	t := &Tokens{path: path, log: log, now: time.Now, pause: func() { time.Sleep(rereadPause) }}
-	t.reload()
-	if t.broken != nil {
-		return nil, t.broken
+	t.read = t.now()
+	if err := t.reload(); err != nil {
+		return nil, err
 	}
 	return t, nil
 }
@@ -91,56 +91,45 @@ func (t *Tokens) Check(context.Context) error {
 func (t *Tokens) current() []staticToken {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.now().Sub(t.read) >= tokensFresh {
-		t.reload()
+	if now := t.now(); now.Sub(t.read) >= tokensFresh {
+		t.read = now
+		t.report(t.reload())
 	}
 	return t.tokens
 }
 
 // reload reads the file. New data is used if another reading agrees: a file that is still being
-// written may lack the limits of its last token.
-func (t *Tokens) reload() {
-	t.read = t.now()
+// written may lack the limits of its last token. Until then the result of the last reading counts.
+func (t *Tokens) reload() error {
 	data, err := readTokensFile(t.path)
-	if err == nil && t.data != nil {
-		if bytes.Equal(data, t.data) {
-			t.recovered()
-			return
-		}
+	if err != nil || t.data != nil && bytes.Equal(data, t.data) {
+		return err
+	}
+	if t.data != nil {
 		t.pause()
 		if again, err := readTokensFile(t.path); err != nil || !bytes.Equal(data, again) {
-			return
+			return t.broken
 		}
 	}
-	var tokens []staticToken
-	if err == nil {
-		if tokens, err = parseTokens(data); err != nil {
-			err = fmt.Errorf("%s: %w", t.path, err)
-		}
-	}
+	tokens, err := parseTokens(data)
 	if err != nil {
-		t.fail(err)
-		return
+		return fmt.Errorf("%s: %w", t.path, err)
 	}
 	t.data, t.tokens = data, tokens
-	t.recovered()
 	t.log.Info("read the tokens", zap.String("file", t.path), zap.Int("tokens", len(tokens)))
+	return nil
 }
 
-// fail logs an error once, not for every reading.
-func (t *Tokens) fail(err error) {
+// report logs an error once, not for every reading, and its end.
+func (t *Tokens) report(err error) {
+	switch {
+	case err == nil && t.broken != nil:
+		t.log.Info("the file of tokens is valid again", zap.String("file", t.path))
+	case err != nil && fmt.Sprint(err) != fmt.Sprint(t.broken):
+		t.log.Error("the file of tokens has an error; its earlier tokens remain valid", zap.Error(err))
+	}
 	if t.broken == nil {
 		t.since = t.read
 	}
-	if t.data != nil && (t.broken == nil || t.broken.Error() != err.Error()) {
-		t.log.Error("the file of tokens has an error; its earlier tokens remain valid", zap.Error(err))
-	}
 	t.broken = err
-}
-
-func (t *Tokens) recovered() {
-	if t.broken != nil && t.data != nil {
-		t.log.Info("the file of tokens is valid again", zap.String("file", t.path))
-	}
-	t.broken = nil
 }
