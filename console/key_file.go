@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -14,64 +13,60 @@ import (
 )
 
 // KeyFile reads the keys of the cookies from a file: 32 bytes in base64 a line, the newest first. It reads the file again
-// when that changes, at most once a second. It is safe for concurrent use.
+// for a use, at most once a second. It is safe for concurrent use.
 type KeyFile struct {
 	path   string
 	logger *zap.Logger
 	now    func() time.Time
 
-	mutex   sync.Mutex
-	looked  time.Time
-	content []byte
-	keys    []Key
-	failed  string // the last error that was logged
+	mutex  sync.Mutex
+	read   time.Time // when the file was read
+	keys   []Key
+	failed string // the last error that was logged
 }
 
 // NewKeyFile reads the keys for the first time.
 func NewKeyFile(path string, logger *zap.Logger) (*KeyFile, error) {
-	f := &KeyFile{path: path, logger: logger, now: time.Now}
-	if err := f.read(); err != nil {
+	keys, err := readKeys(path)
+	if err != nil {
 		return nil, err
 	}
-	f.looked = f.now()
-	return f, nil
+	return &KeyFile{path: path, logger: logger, now: time.Now, read: time.Now(), keys: keys}, nil
 }
 
 // Keys returns the keys as they are in the file. If the file cannot be read, it returns the last ones.
 func (f *KeyFile) Keys() []Key {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	if now := f.now(); now.Sub(f.looked) >= time.Second {
-		f.looked = now
-		switch err := f.read(); {
-		case err == nil:
-			f.failed = ""
-		case err.Error() != f.failed: // once, since every second has requests
-			f.failed = err.Error()
-			f.logger.Error("the keys of the console are used as they were", zap.Error(err))
-		}
+	now := f.now()
+	if now.Sub(f.read) < time.Second {
+		return f.keys
+	}
+	f.read = now
+	switch keys, err := readKeys(f.path); {
+	case err == nil:
+		f.keys, f.failed = keys, ""
+	case err.Error() != f.failed: // once, since every second has requests
+		f.failed = err.Error()
+		f.logger.Error("the keys of the console are used as they were", zap.Error(err))
 	}
 	return f.keys
 }
 
-func (f *KeyFile) read() error {
+func readKeys(path string) ([]Key, error) {
 	// Opening a pipe would wait for a writer.
-	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file", f.path)
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	content, err := os.ReadFile(f.path)
+	content, err := os.ReadFile(path)
 	if err != nil {
-		return err
-	}
-	if f.keys != nil && bytes.Equal(content, f.content) {
-		return nil
+		return nil, err
 	}
 	keys, err := parseKeys(string(content))
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	f.content, f.keys = content, keys
-	return nil
+	return keys, nil
 }
 
 // parseKeys reads a key from each line that is not empty. Its errors quote nothing: it may be a part of a key.
