@@ -122,7 +122,7 @@ func shorten(text string) string {
 
 // scrub removes the secrets of the endpoint, as they are or as a page might quote them.
 func (t *target) scrub(text string) string {
-	secrets := slices.Concat(t.token.current(), t.secrets.current())
+	secrets := slices.Concat(t.token.known(), t.secrets.known())
 	if parsed, err := url.Parse(t.url); err == nil && parsed.RawQuery != "" {
 		secrets = append(secrets, parsed.RawQuery)
 		for _, values := range parsed.Query() {

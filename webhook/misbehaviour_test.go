@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -259,4 +260,19 @@ func TestNoSecretIsInErrorsAndLogs(t *testing.T) {
 		require.NotContains(t, captured.String(), secret)
 	}
 	require.Contains(t, captured.String(), "[redacted]")
+}
+
+// The endpoint may quote the token of a request that was under way while the file was replaced.
+func TestATokenThatWasReplacedDuringItsRequestIsNotQuoted(t *testing.T) {
+	t.Parallel()
+	var b *bench
+	b = newBench(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = os.WriteFile(b.endpoint.TokenFile, []byte("another token"), 0o600)
+		w.WriteHeader(489)
+		_, _ = io.WriteString(w, r.Header.Get("Authorization"))
+	}), nil)
+	for range 2 {
+		require.ErrorContains(t, b.errorOf(message("", "x")), "489: Bearer [redacted]")
+	}
+	require.Equal(t, []string{"another token", bearerToken}, b.publisher.targets["http:shop"].token.known())
 }

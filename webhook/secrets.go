@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -28,6 +29,7 @@ type secretFile struct {
 
 	mu      sync.Mutex
 	secrets []string
+	before  []string // the secrets that these have replaced
 	failed  bool
 }
 
@@ -55,6 +57,17 @@ func (f *secretFile) current() []string {
 	return f.secrets
 }
 
+// known returns the secrets, and the ones before them, which the answer to an earlier request may quote.
+func (f *secretFile) known() []string {
+	if f == nil {
+		return nil
+	}
+	secrets := f.current()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Concat(secrets, f.before)
+}
+
 func (f *secretFile) reload() error {
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -80,7 +93,9 @@ func (f *secretFile) reload() error {
 	if err := f.check(secrets); err != nil {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
-	f.secrets = secrets
+	if !slices.Equal(secrets, f.secrets) {
+		f.before, f.secrets = f.secrets, secrets
+	}
 	return nil
 }
 
