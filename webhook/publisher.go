@@ -99,7 +99,7 @@ func (p *Publisher) Close() {
 type target struct {
 	name, url, userAgent string
 	timeout              time.Duration
-	token, secrets       *secretFile // nil without
+	token, secrets       *secretFile
 	transport            *http.Transport
 	// slots has room for the requests that are in flight at once.
 	slots       *semaphore.Weighted

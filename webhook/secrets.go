@@ -21,7 +21,7 @@ const (
 )
 
 // secretFile has secrets, line by line, and is read for each request. A file that
-// cannot be read leaves the secrets as they were.
+// cannot be read leaves the secrets as they were. Without a path there are no secrets.
 type secretFile struct {
 	path  string
 	check func(secrets []string) error
@@ -33,20 +33,13 @@ type secretFile struct {
 	failed  bool
 }
 
-// newSecretFile returns nil for an empty path.
 func newSecretFile(path string, check func([]string) error, log *zap.Logger) (*secretFile, error) {
-	if path == "" {
-		return nil, nil //nolint:nilnil // a nil file has no secrets
-	}
 	f := &secretFile{path: path, check: check, log: log}
 	return f, f.reload()
 }
 
 // current returns the secrets, the newest first.
 func (f *secretFile) current() []string {
-	if f == nil {
-		return nil
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.reload()
@@ -59,9 +52,6 @@ func (f *secretFile) current() []string {
 
 // known returns the secrets, and the ones before them, which the answer to an earlier request may quote.
 func (f *secretFile) known() []string {
-	if f == nil {
-		return nil
-	}
 	secrets := f.current()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,6 +59,9 @@ func (f *secretFile) known() []string {
 }
 
 func (f *secretFile) reload() error {
+	if f.path == "" {
+		return nil
+	}
 	file, err := os.Open(f.path)
 	if err != nil {
 		return err
