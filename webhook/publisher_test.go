@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -160,6 +161,15 @@ func TestRequestsHaveASignatureForEachSecretDuringARotation(t *testing.T) {
 	rotate("a raw secret")
 	require.Equal(t, signatureOf(t, "a raw secret", got, []byte("x")), got.Get("Webhook-Signature"))
 	require.Equal(t, 1, b.logs.FilterMessageSnippet("cannot read the secrets").Len(), "once")
+}
+
+func TestAPipeInPlaceOfTheSecretsHoldsUpNoRequest(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, serve(t, func(http.ResponseWriter, *http.Request) {}), nil)
+	require.NoError(t, os.Remove(b.endpoint.SecretsFile))
+	require.NoError(t, syscall.Mkfifo(b.endpoint.SecretsFile, 0o600))
+	require.NoError(t, b.errorOf(message("", "x")))
+	require.Equal(t, 1, b.logs.FilterMessageSnippet("using the earlier ones").Len())
 }
 
 func TestContentTypes(t *testing.T) {

@@ -62,6 +62,10 @@ func (f *secretFile) reload() error {
 	if f.path == "" {
 		return nil
 	}
+	// Opening a pipe would wait for a writer.
+	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", f.path)
+	}
 	file, err := os.Open(f.path)
 	if err != nil {
 		return err
