@@ -165,7 +165,7 @@ func (l *laneTest) counted(t *testing.T) map[string]float64 {
 
 func (l *laneTest) detail(t *testing.T, value string) dlq.Detail {
 	t.Helper()
-	detail, err := l.store.Detail(t.Context(), l.ids[value])
+	detail, err := dlqtest.Detail(t.Context(), l.store, l.ids[value])
 	require.NoError(t, err)
 	return detail
 }

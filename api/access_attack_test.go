@@ -12,6 +12,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
 )
 
 type everyRecord struct{}
@@ -314,7 +315,7 @@ func TestAnEditOutsideTheGrantChangesNothing(t *testing.T) {
 	}
 	require.Zero(t, w.retries.starts())
 	for _, id := range []dlq.ID{orders, stock} {
-		d, err := w.store.Detail(t.Context(), id)
+		d, err := dlqtest.Detail(t.Context(), w.store, id)
 		require.NoError(t, err)
 		require.Equal(t, dlq.StatusPending, d.Status)
 		require.Zero(t, d.Edits, "no copy is stored")

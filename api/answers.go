@@ -37,8 +37,8 @@ func peakOf(encoded int64) int64 { return (timesRead + timesEncoded) * encoded }
 // peakOfDetail is the memory for all of a message. A header is shown as base64 and as text, and
 // JSON writes a control character as six.
 func peakOfDetail(w *dlq.Weight) int64 {
-	encoded := w.Binary*4/3 + w.Payload + 8*w.Text
-	return timesRead*(w.Binary+w.Payload+w.Text) + timesEncoded*encoded
+	encoded := w.Binary*4/3 + w.Payload + 8*(w.Long+w.Short)
+	return timesRead*w.Size() + timesEncoded*encoded
 }
 
 // answer is the memory of a request, of the budget for all answers in flight.

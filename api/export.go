@@ -198,11 +198,12 @@ func (e *export) choose() (dlq.ExportPage, error) {
 	return scan(ctx, s, readsMany(ctx, &e.query), func() (dlq.ExportPage, error) { return s.guard.ExportPage(ctx, e.query) })
 }
 
-func (e *export) part(w *exportWriter, part []dlq.Chosen) error {
+func (e *export) part(w *exportWriter, part []dlq.Weight) error {
 	s := e.server
 	ids, read, text := make([]dlq.ID, len(part)), int64(0), int64(0)
-	for i, m := range part {
-		ids[i], read, text = m.ID, read+m.Size(), max(text, m.Text)
+	for i := range part {
+		w := &part[i]
+		ids[i], read, text = w.ID, read+w.Size(), max(text, w.Short)
 	}
 	ctx, cancel := context.WithTimeout(e.ctx, s.options.RequestTimeout)
 	defer cancel()

@@ -45,11 +45,11 @@ func (s stepped) ExportPage(ctx context.Context, q dlq.ListQuery) (dlq.ExportPag
 	return s.Store.ExportPage(ctx, q)
 }
 
-func (s stepped) Export(ctx context.Context, ids []dlq.ID) ([]dlq.Detail, error) {
+func (s stepped) Details(ctx context.Context, q dlq.DetailQuery) ([]dlq.Detail, error) {
 	if err := s.step(s.reads.Add(1)); err != nil {
 		return nil, err
 	}
-	return s.Store.Export(ctx, ids)
+	return s.Store.Details(ctx, q)
 }
 
 func (w *world) exports(outcome string) float64 {

@@ -53,8 +53,10 @@ func (g guard) List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error) 
 	return page, err
 }
 
+// Weigh also returns the topic of a message that the principal may not see.
 func (g guard) Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error) {
-	w, err := g.store.Weigh(ctx, id, isArchived)
+	found, err := g.store.Weigh(ctx, whole(id, isArchived))
+	w, err := only(found, id, err)
 	if err == nil {
 		err = accessOf(ctx).check(w.DLQTopic)
 	}
@@ -63,7 +65,8 @@ func (g guard) Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weigh
 
 // stored returns a message as it is stored.
 func (g guard) stored(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Detail, error) {
-	d, err := g.detail(ctx, id, isArchived)
+	found, err := g.store.Details(ctx, whole(id, isArchived))
+	d, err := only(found, id, err)
 	if err == nil {
 		err = accessOf(ctx).check(d.DLQTopic)
 	}
@@ -74,12 +77,21 @@ func (g guard) stored(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Deta
 	return d, nil
 }
 
-// detail returns a message to everybody.
-func (g guard) detail(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Detail, error) {
-	if isArchived {
-		return g.database.ArchivedDetail(ctx, id)
+// whole asks for all of one message.
+func whole(id dlq.ID, isArchived bool) dlq.DetailQuery {
+	return dlq.DetailQuery{IDs: []dlq.ID{id}, Archived: isArchived, AllPayloads: true}
+}
+
+// only returns what was found of one message, or dlq.ErrNotFound.
+func only[T any](found []T, id dlq.ID, err error) (of T, _ error) {
+	switch {
+	case err != nil:
+		return of, err
+	case len(found) == 0:
+		return of, dlq.MessageNotFound(id)
+	default:
+		return found[0], nil
 	}
-	return g.store.Detail(ctx, id)
 }
 
 // hidePrevious leaves out the id of an earlier message that the principal may not see, or that was deleted.

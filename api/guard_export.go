@@ -28,7 +28,7 @@ func (g guard) ExportPage(ctx context.Context, query dlq.ListQuery) (dlq.ExportP
 
 // Export leaves out the id of an earlier message that the principal may not see.
 func (g guard) Export(ctx context.Context, ids []dlq.ID) ([]dlq.Detail, error) {
-	exported, err := g.database.Export(ctx, ids)
+	exported, err := g.store.Details(ctx, dlq.DetailQuery{IDs: ids})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
 )
 
 const handInPath = "/api/v1/dlq/orders.dlq.v1/messages"
@@ -34,7 +35,7 @@ func TestALetterIsStoredAsItWasHandedIn(t *testing.T) {
 	require.Equal(t, http.StatusCreated, got.status, got.body)
 	id := got.handedIn(t)[0]
 	require.Equal(t, "/api/v1/dlq/messages/"+id.String(), got.header.Get("Location"))
-	d, err := w.store.Detail(t.Context(), id)
+	d, err := dlqtest.Detail(t.Context(), w.store, id)
 	require.NoError(t, err)
 	require.Equal(t, `{"z": 1.0, "a": []}`, string(d.Record.Value))
 	require.Equal(t, "k", string(d.Record.Key))
@@ -57,10 +58,10 @@ func TestWhatALetterDoesNotSayFollowsFromItsHeadersAndItsTopic(t *testing.T) {
 		{"value": 2, "headers": {"__connect.errors.topic": "source", "__connect.errors.exception.message": "bad", "correlation-id": "c-1"}}]}`)
 	require.Equal(t, http.StatusCreated, got.status, got.body)
 	ids := got.handedIn(t)
-	plain, err := w.store.Detail(t.Context(), ids[0])
+	plain, err := dlqtest.Detail(t.Context(), w.store, ids[0])
 	require.NoError(t, err)
 	require.Equal(t, []string{"orders.v1", dlq.UnknownError, "topic-name"}, []string{plain.OriginalTopic, plain.ErrorMessage, plain.Failure.Origin.Family})
-	connect, err := w.store.Detail(t.Context(), ids[1])
+	connect, err := dlqtest.Detail(t.Context(), w.store, ids[1])
 	require.NoError(t, err)
 	require.Equal(t, []string{"source", "bad", "c-1"}, []string{connect.OriginalTopic, connect.ErrorMessage, connect.Failure.CorrelationID})
 }
@@ -72,7 +73,7 @@ func TestABodyThatIsNotJSONIsTheValueOfARecord(t *testing.T) {
 		"Dlq-Header-Trace: a", "Dlq-Binary-Header-B: AA==", "Dlq-Error: boom", "Dlq-Error-Class: Boom", "Dlq-Original-Topic: orders.v1", "Authorization: secret",
 		"traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	require.Equal(t, http.StatusCreated, got.status, got.body)
-	d, err := w.store.Detail(t.Context(), got.handedIn(t)[0])
+	d, err := dlqtest.Detail(t.Context(), w.store, got.handedIn(t)[0])
 	require.NoError(t, err)
 	require.Equal(t, "\x00\xff", string(d.Record.Value))
 	require.Equal(t, []byte{255}, d.Record.Key)

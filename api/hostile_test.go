@@ -247,11 +247,13 @@ type faulty struct{ unkept }
 
 func (faulty) Message(context.Context, dlq.ID) (dlq.Message, error) { panic("secret in a panic") }
 
-func (faulty) Weigh(context.Context, dlq.ID, bool) (dlq.Weight, error) { return dlq.Weight{}, nil }
+func (faulty) Weigh(context.Context, dlq.DetailQuery) ([]dlq.Weight, error) {
+	return make([]dlq.Weight, 1), nil
+}
 
-func (faulty) Detail(ctx context.Context, _ dlq.ID) (dlq.Detail, error) {
+func (faulty) Details(ctx context.Context, _ dlq.DetailQuery) ([]dlq.Detail, error) {
 	<-ctx.Done()
-	return dlq.Detail{}, fmt.Errorf("query: %w", ctx.Err())
+	return nil, fmt.Errorf("query: %w", ctx.Err())
 }
 
 func (faulty) PreviewJob(ctx context.Context, _ dlq.JobSpec) (dlq.JobPreview, error) {

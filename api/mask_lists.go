@@ -55,46 +55,44 @@ const maxTagTime = 2 * time.Second
 func (g guard) read(ctx context.Context, wanted []unread) error {
 	tags, cancel := context.WithTimeout(ctx, maxTagTime)
 	defer cancel()
-	live := map[dlq.ID][]*unread{}
-	for i := range wanted {
-		u := &wanted[i]
-		if u.isArchived || !g.hasDatabase() {
-			s, err := g.readOne(ctx, tags, u)
-			if err != nil {
-				return err
+	for _, areArchived := range []bool{false, true} {
+		byID := map[dlq.ID][]*unread{}
+		for i := range wanted {
+			if u := &wanted[i]; u.isArchived == areArchived {
+				byID[u.id] = append(byID[u.id], u)
 			}
-			u.show(s)
-			continue
 		}
-		live[u.id] = append(live[u.id], u)
-	}
-	show := func(same []*unread, s *dlq.Shown) {
-		for _, u := range same {
-			u.show(s)
+		show := func(id dlq.ID, s *dlq.Shown) {
+			for _, u := range byID[id] {
+				u.show(s)
+			}
+			delete(byID, id)
+		}
+		query := dlq.DetailQuery{IDs: slices.Collect(maps.Keys(byID)), Archived: areArchived}
+		err := g.readParts(ctx, query, func(d *dlq.Detail) { show(d.ID, byID[d.ID][0].hidden(tags, &g, d)) })
+		for id, same := range byID { // that were not read
+			show(id, same[0].hiddenUnread(&g))
+		}
+		if err != nil {
+			return err
 		}
 	}
-	err := g.readLive(ctx, slices.Collect(maps.Keys(live)), func(d *dlq.Detail) {
-		show(live[d.ID], live[d.ID][0].hidden(tags, &g, d))
-		delete(live, d.ID)
-	})
-	for _, same := range live { // that were not read
-		show(same, same[0].hiddenUnread(&g))
-	}
-	return err
+	return nil
 }
 
-// readLive passes on messages, as far as they still exist and are not too large.
-func (g guard) readLive(ctx context.Context, ids []dlq.ID, take func(*dlq.Detail)) error {
-	if len(ids) == 0 {
+// readParts passes on messages, as far as they still exist and are not too large.
+func (g guard) readParts(ctx context.Context, query dlq.DetailQuery, take func(*dlq.Detail)) error {
+	if len(query.IDs) == 0 {
 		return nil
 	}
-	sizes, err := g.database.ExportSizes(ctx, ids)
+	weights, err := g.store.Weigh(ctx, query)
 	if err != nil {
 		return err
 	}
-	page := dlq.ExportPage{Messages: slices.DeleteFunc(sizes, func(c dlq.Chosen) bool { return c.Size() > maxRead })}
+	page := dlq.ExportPage{Messages: slices.DeleteFunc(weights, func(w dlq.Weight) bool { return w.Size() > maxRead })}
 	for part := range page.Parts(exportPart) {
-		details, err := g.database.Export(ctx, views(part, func(c *dlq.Chosen) dlq.ID { return c.ID }))
+		query.IDs = views(part, func(w *dlq.Weight) dlq.ID { return w.ID })
+		details, err := g.store.Details(ctx, query)
 		if err != nil {
 			return err
 		}
@@ -103,18 +101,6 @@ func (g guard) readLive(ctx context.Context, ids []dlq.ID, take func(*dlq.Detail
 		}
 	}
 	return nil
-}
-
-func (g guard) readOne(ctx, tags context.Context, u *unread) (*dlq.Shown, error) {
-	w, err := g.store.Weigh(ctx, u.id, u.isArchived)
-	if err != nil || w.Binary+w.Payload+w.Text > maxRead {
-		return u.hiddenUnread(&g), describeGone(err)
-	}
-	d, err := g.detail(ctx, u.id, u.isArchived)
-	if err != nil {
-		return u.hiddenUnread(&g), describeGone(err)
-	}
-	return u.hidden(tags, &g, &d), nil
 }
 
 func (g guard) hideMessages(ctx context.Context, messages []dlq.Message, areArchived bool) error {

@@ -15,6 +15,7 @@ import (
 
 	"dlqmanager/api"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
 )
 
 // The hidden texts of these tests: in the value, the key and a header.
@@ -122,7 +123,7 @@ func TestNoAnswerHasWhatIsHidden(t *testing.T) {
 	require.Subset(t, got.field(t, "masked_paths"), []any{"value.customer.email", "key", "headers.x-user", "error_message", "stack_trace"})
 	require.Contains(t, got.body, `"id":12345678901234567890`)
 	require.Contains(t, got.field(t, "stack_trace"), "at shop.Orders.charge(Orders.java:12)")
-	stored, err := w.store.Detail(t.Context(), ids[0])
+	stored, err := dlqtest.Detail(t.Context(), w.store, ids[0])
 	require.NoError(t, err)
 	require.Equal(t, hiddenKey, string(stored.Record.Key), "what is sent back is never masked")
 }
@@ -207,7 +208,7 @@ func TestAMessageWithHiddenPartsIsNotEdited(t *testing.T) {
 	require.Equal(t, http.StatusOK, moved.status, moved.body)
 	id, err := dlq.ParseID(moved.field(t, "id").(string))
 	require.NoError(t, err)
-	sent, err := w.store.Detail(t.Context(), id)
+	sent, err := dlqtest.Detail(t.Context(), w.store, id)
 	require.NoError(t, err)
 	require.Contains(t, string(sent.Record.Value), hiddenEmail, "an unchanged copy is not masked")
 	require.Equal(t, hiddenKey, string(sent.Record.Key))

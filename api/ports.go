@@ -17,10 +17,10 @@ type Store interface {
 	// and the page ends early at dlq.ListBytes. Without a database the query has no other filters
 	// than topic, statuses and Within.
 	List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error)
-	// Detail returns a message with its bytes and history, or dlq.ErrNotFound.
-	Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
-	// Weigh returns how much Detail or ArchivedDetail would read, or dlq.ErrNotFound.
-	Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error)
+	// Details returns messages with their bytes and history, in the order of their ids. Messages that do not exist are absent.
+	Details(ctx context.Context, query dlq.DetailQuery) ([]dlq.Detail, error)
+	// Weigh returns how much Details would read of each message.
+	Weigh(ctx context.Context, query dlq.DetailQuery) ([]dlq.Weight, error)
 	// Message returns the state of a message, or dlq.ErrNotFound.
 	Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	// Delete removes a message: dlq.ErrNotFound, or *dlq.OwnedError while a
@@ -40,16 +40,8 @@ type Database interface {
 	TopicsWithin(ctx context.Context, within string) ([]dlq.TopicSummary, error)
 	// Series counts the arrivals of a range of whole buckets, the topics with the most arrivals first.
 	Series(ctx context.Context, query dlq.SeriesQuery) ([]dlq.Series, error)
-	// ArchivedDetail is Detail for an archived message.
-	ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
 	// ExportPage chooses the next messages of an export, oldest first. A search may find none and still have a next page.
 	ExportPage(ctx context.Context, query dlq.ListQuery) (dlq.ExportPage, error)
-	// Export returns all that is stored of messages, in the order of their ids. Messages that do not exist any more
-	// are absent.
-	Export(ctx context.Context, ids []dlq.ID) ([]dlq.Detail, error)
-	// ExportSizes returns how much Export would read of messages, in the order of their ids. Messages that do not exist are
-	// absent.
-	ExportSizes(ctx context.Context, ids []dlq.ID) ([]dlq.Chosen, error)
 	// TopicsBeside returns the original topics of a dead-letter topic and the dead-letter topics of an original topic, as far
 	// as they have messages.
 	TopicsBeside(ctx context.Context, topic string) ([]string, error)

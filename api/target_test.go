@@ -88,7 +88,7 @@ func TestARetryToATargetSendsAnUnchangedCopy(t *testing.T) {
 		"record":  w.add(1, dlqtest.Key("k"), dlqtest.Value("v"), dlqtest.Headers(dlq.Header{Key: "a"}))[0],
 		"pointer": w.add(1, pointer, dlqtest.Headers(dlq.Header{Key: "__dlq.errors.topic", Value: []byte("orders.v1")}))[0],
 	} {
-		before, err := w.store.Detail(t.Context(), id)
+		before, err := dlqtest.Detail(t.Context(), w.store, id)
 		require.NoError(t, err)
 		records := w.sent()
 		got := w.json(http.MethodPost, retryPath(id), body, "Authorization: Bearer ann")

@@ -46,9 +46,11 @@ func (f *fixed) List(_ context.Context, q dlq.ListQuery) (dlq.Page, error) {
 	}
 	return f.page, f.err
 }
-func (f *fixed) Detail(context.Context, dlq.ID) (dlq.Detail, error) { return f.detail, f.err }
-func (f *fixed) Weigh(context.Context, dlq.ID, bool) (dlq.Weight, error) {
-	return dlq.Weight{DLQTopic: f.detail.DLQTopic}, f.err
+func (f *fixed) Details(context.Context, dlq.DetailQuery) ([]dlq.Detail, error) {
+	return []dlq.Detail{f.detail}, f.err
+}
+func (f *fixed) Weigh(context.Context, dlq.DetailQuery) ([]dlq.Weight, error) {
+	return []dlq.Weight{{DLQTopic: f.detail.DLQTopic}}, f.err
 }
 func (f *fixed) Message(context.Context, dlq.ID) (dlq.Message, error) { return f.detail.Message, f.err }
 func (f *fixed) Chain(context.Context, dlq.ID) (dlq.Chain, error)     { return f.chain, f.err }

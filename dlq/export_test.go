@@ -21,10 +21,10 @@ func TestAnExportReadsPartsOfBoundedSizeAndLargeMessagesAlone(t *testing.T) {
 	} {
 		var page dlq.ExportPage
 		for _, size := range c.sizes {
-			page.Messages = append(page.Messages, dlq.Chosen{ID: dlq.NewID(), Bytes: size / 2, Text: size - size/2})
+			page.Messages = append(page.Messages, dlq.Weight{ID: dlq.NewID(), Long: size / 2, Short: size - size/2})
 		}
 		var parts []int64
-		var read []dlq.Chosen
+		var read []dlq.Weight
 		for part := range page.Parts(10) {
 			size := int64(0)
 			for _, m := range part {
@@ -36,7 +36,7 @@ func TestAnExportReadsPartsOfBoundedSizeAndLargeMessagesAlone(t *testing.T) {
 		require.Equal(t, page.Messages, read, name)
 	}
 	var page dlq.ExportPage
-	page.Messages = make([]dlq.Chosen, 3)
+	page.Messages = make([]dlq.Weight, 3)
 	for part := range page.Parts(1) {
 		require.Len(t, part, 3)
 		break

@@ -157,12 +157,26 @@ type Attempt struct {
 // ListSize is the size of the attempt in JSON at most, in bytes.
 func (a *Attempt) ListSize() int { return 6*len(a.Error) + 1<<10 }
 
-// Weight is how much of a message Detail reads, in bytes.
-type Weight struct {
-	DLQTopic string
-	// Binary is the size of key and value, and Text of headers, errors and attempts.
-	Binary, Payload, Text int64
+// DetailQuery names messages whose details are read.
+type DetailQuery struct {
+	IDs []ID
+	// Archived reads archived messages instead of the others.
+	Archived bool
+	// AllPayloads also reads payloads that are the value, which is read anyway.
+	AllPayloads bool
 }
+
+// Weight is how much is read for the details of a message, in bytes.
+type Weight struct {
+	ID       ID
+	DLQTopic string
+	// Binary is the size of key and value. Long is the size of headers, error message and stack trace, Short of all other
+	// texts and of the attempts.
+	Binary, Payload, Long, Short int64
+}
+
+// Size is the sum of all parts.
+func (w *Weight) Size() int64 { return w.Binary + w.Payload + w.Long + w.Short }
 
 // Owner names the workflow that owns a RETRYING message. A caller with the same workflow id
 // and token is the same owner, also after a crash.

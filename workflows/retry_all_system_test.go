@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
 	"dlqmanager/workflows"
 )
 
@@ -135,7 +136,7 @@ func TestRetryAllCountsRefusedAndSentMessagesSeparately(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, dlq.JobCounts{Retried: 398, Failed: 1, Dead: 1}, result.Job.Counts)
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 398, dlq.StatusPending: 1, dlq.StatusDead: 1}, s.statuses(t))
-	detail, err := s.store.Detail(t.Context(), ids[200])
+	detail, err := dlqtest.Detail(t.Context(), s.store, ids[200])
 	require.NoError(t, err)
 	require.Len(t, detail.Attempts, 1)
 	require.Equal(t, dlq.CategoryAuth, detail.Attempts[0].Category)

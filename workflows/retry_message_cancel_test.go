@@ -13,6 +13,7 @@ import (
 
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
 	"dlqmanager/store/postgres"
 	"dlqmanager/workflows"
 )
@@ -63,7 +64,7 @@ func (s *system) isReleased(t *testing.T, e workflows.Execution, id dlq.ID) {
 	message := s.message(t, id)
 	require.Equal(t, dlq.StatusPending, message.Status)
 	require.Equal(t, dlq.DefaultMaxRetries-1, message.RetryCount)
-	detail, err := s.store.Detail(t.Context(), id)
+	detail, err := dlqtest.Detail(t.Context(), s.store, id)
 	require.NoError(t, err)
 	require.Len(t, detail.Attempts, dlq.DefaultMaxRetries-1)
 	s.replays(t, "released", e)

@@ -5,6 +5,7 @@
 package dlqtest
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -155,6 +156,20 @@ func Pending(g *dlq.Group) (n int64) {
 		}
 	}
 	return n
+}
+
+// Detail returns all that is stored of a message, or dlq.ErrNotFound.
+func Detail(ctx context.Context, s interface {
+	Details(ctx context.Context, q dlq.DetailQuery) ([]dlq.Detail, error)
+}, id dlq.ID) (dlq.Detail, error) {
+	found, err := s.Details(ctx, dlq.DetailQuery{IDs: []dlq.ID{id}, AllPayloads: true})
+	if err == nil && len(found) == 0 {
+		err = dlq.MessageNotFound(id)
+	}
+	if err != nil {
+		return dlq.Detail{}, err
+	}
+	return found[0], nil
 }
 
 // Owner is the workflow of a single retry; each call returns another.

@@ -144,34 +144,35 @@ func (m *Store) Message(_ context.Context, id dlq.ID) (dlq.Message, error) {
 	return e.Message, nil
 }
 
-// Detail is like postgres.Store.Detail.
-func (m *Store) Detail(_ context.Context, id dlq.ID) (dlq.Detail, error) {
+// Details is like postgres.Store.Details, with all payloads. No message is archived.
+func (m *Store) Details(_ context.Context, q dlq.DetailQuery) (found []dlq.Detail, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e, err := m.find(id)
-	if err != nil {
-		return dlq.Detail{}, err
+	for _, id := range q.IDs {
+		if e := m.byID[id]; e != nil && !q.Archived {
+			d := e.Detail
+			d.Attempts = slices.Clone(d.Attempts)
+			found = append(found, d)
+		}
 	}
-	d := e.Detail
-	d.Attempts = slices.Clone(d.Attempts)
-	return d, nil
+	return found, nil
 }
 
-// Weigh is like postgres.Store.Weigh. No message is archived.
-func (m *Store) Weigh(_ context.Context, id dlq.ID, _ bool) (dlq.Weight, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, err := m.find(id)
-	if err != nil {
-		return dlq.Weight{}, err
+// Weigh is like postgres.Store.Weigh.
+func (m *Store) Weigh(ctx context.Context, q dlq.DetailQuery) ([]dlq.Weight, error) {
+	details, err := m.Details(ctx, q)
+	weights := make([]dlq.Weight, len(details))
+	for i := range details {
+		e := &entry{details[i]}
+		binary := int64(len(e.Record.Key) + len(e.Record.Value))
+		weights[i] = dlq.Weight{ID: e.ID, DLQTopic: e.DLQTopic, Binary: binary, Payload: int64(len(e.Payload)),
+			Long:  e.size() - binary + int64(len(e.ErrorMessage)+len(e.Failure.StackTrace)),
+			Short: 1024 + int64(len(e.ErrorClass))}
+		for j := range e.Attempts {
+			weights[i].Short += int64(e.Attempts[j].ListSize())
+		}
 	}
-	binary := int64(len(e.Record.Key) + len(e.Record.Value))
-	w := dlq.Weight{DLQTopic: e.DLQTopic, Binary: binary, Payload: int64(len(e.Payload)),
-		Text: e.size() - binary + int64(len(e.ErrorMessage)+len(e.ErrorClass)+len(e.Failure.StackTrace))}
-	for i := range e.Attempts {
-		w.Text += int64(e.Attempts[i].ListSize())
-	}
-	return w, nil
+	return weights, err
 }
 
 // Delete is like postgres.Store.Delete.

@@ -40,7 +40,7 @@ func TestEveryCallReportsAnUnavailableDatabase(t *testing.T) {
 			"Ingest":   func(ctx context.Context) error { _, err := p.Ingest(ctx, dlqtest.Arrivals(2), nil); return err },
 			"Topics":   func(ctx context.Context) error { _, err := p.Topics(ctx); return err },
 			"List":     func(ctx context.Context) error { _, err := p.List(ctx, dlq.ListQuery{}); return err },
-			"Detail":   func(ctx context.Context) error { _, err := p.Detail(ctx, id); return err },
+			"Detail":   func(ctx context.Context) error { _, err := dlqtest.Detail(ctx, p, id); return err },
 			"Message":  func(ctx context.Context) error { _, err := p.Message(ctx, id); return err },
 			"Delete":   func(ctx context.Context) error { return p.Delete(ctx, nil, id) },
 			"MarkDead": func(ctx context.Context) error { _, err := p.MarkDead(ctx, nil, id); return err },
@@ -242,7 +242,7 @@ func TestARowWithOnlyTheDocumentedColumnsIsAMessage(t *testing.T) {
 	page, err := p.List(t.Context(), dlq.ListQuery{Filter: dlq.Filter{Topic: "orders"}, PageSize: 1})
 	require.NoError(t, err)
 	require.Len(t, page.Messages, 1)
-	d, err := p.Detail(t.Context(), id)
+	d, err := dlqtest.Detail(t.Context(), p, id)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"order": 1}`, string(d.Record.Value))
 

@@ -49,23 +49,38 @@ func (s *Store) Positions(ctx context.Context, partitions []dlq.Partition) (posi
 	return positions, err
 }
 
-// weightSQL reads only sizes. The sizes of stored values need no reading of the values, except for JSON.
-const weightSQL = `
-SELECT m.dlq_topic, COALESCE(octet_length(b.key)::bigint + octet_length(b.value), octet_length(b.key), octet_length(b.value), p.size),
-	p.size, octet_length(m.error_message)::bigint + octet_length(m.error_class) + COALESCE(octet_length(b.headers) + octet_length(b.stack_trace), 0)
+// weightsSQL reads sizes, and no values but payloads whose text Details would read. Each lateral LIMIT makes the server look
+// the row up, because a join might read the whole table.
+const weightsSQL = `
+SELECT m.id, m.dlq_topic,
+	COALESCE(octet_length(b.key)::bigint, 0) + CASE WHEN b.message_id IS NULL THEN p.size ELSE COALESCE(octet_length(b.value), 0) END,
+	p.size,
+	octet_length(m.error_message)::bigint + COALESCE(octet_length(b.headers)::bigint + octet_length(b.stack_trace), 0),
+	1024::bigint + octet_length(m.error_class) + COALESCE(octet_length(b.cause_class)::bigint + octet_length(b.consumer_group)
+			+ octet_length(b.trace_id) + octet_length(b.correlation_id) + octet_length(b.suspicion) + octet_length(b.origin_family)
+			+ COALESCE(octet_length(b.decode_error), 0), 0)
 		+ (SELECT COALESCE(sum(1024 + octet_length(a.error)), 0)::bigint FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id)
-FROM dlq.dlq_messages m
-LEFT JOIN dlq.dlq_message_bodies b ON b.message_id = m.id
-CROSS JOIN LATERAL (SELECT COALESCE(octet_length(m.payload::text), 0) AS size OFFSET 0) AS p
-WHERE m.id = @id`
+FROM unnest(@ids::uuid[]) WITH ORDINALITY AS chosen (id, place)
+CROSS JOIN LATERAL (SELECT * FROM dlq.dlq_messages WHERE id = chosen.id LIMIT 1) AS m
+LEFT JOIN LATERAL (SELECT * FROM dlq.dlq_message_bodies WHERE message_id = m.id LIMIT 1) AS b ON true
+CROSS JOIN LATERAL (
+	SELECT CASE WHEN @all_payloads::bool OR b.value IS NULL OR b.schema_id IS NOT NULL THEN COALESCE(octet_length(m.payload::text), 0)
+		ELSE 0 END AS size OFFSET 0
+) AS p
+ORDER BY chosen.place`
 
-// Weigh returns how much Detail, or ArchivedDetail, would read, or dlq.ErrNotFound.
-func (s *Store) Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error) {
-	sql := weightSQL
-	if isArchived {
+// Weigh returns how much Details would read, in the order of the ids. Messages that do not exist are absent.
+func (s *Store) Weigh(ctx context.Context, q dlq.DetailQuery) ([]dlq.Weight, error) {
+	sql, args := detailsOf(weightsSQL, &q)
+	return queryAll(ctx, s, "weigh messages", pgx.RowToStructByPos[dlq.Weight], sql, args)
+}
+
+// detailsOf puts a query into a statement about details.
+func detailsOf(sql string, q *dlq.DetailQuery) (string, pgx.NamedArgs) {
+	if q.Archived {
 		sql = archived(sql)
 	}
-	return queryExisting(ctx, s, "weigh message", dlq.MessageNotFound(id), pgx.RowToStructByPos[dlq.Weight], sql, pgx.NamedArgs{"id": uuid(id)})
+	return sql, pgx.NamedArgs{"ids": uuids(q.IDs), "all_payloads": q.AllPayloads}
 }
 
 // detailsSQL reads messages with their bodies. A row that another program inserted with the documented columns only has no
@@ -98,35 +113,10 @@ FROM dlq.dlq_retry_attempts
 WHERE message_id = ANY (@ids::uuid[])
 ORDER BY id`
 
-// Detail returns all that is stored of a message, or dlq.ErrNotFound.
-func (s *Store) Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
-	return s.detail(ctx, id, detailsSQL)
-}
-
-// ArchivedDetail is Detail for an archived message.
-func (s *Store) ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
-	return s.detail(ctx, id, archived(detailsSQL))
-}
-
-func (s *Store) detail(ctx context.Context, id dlq.ID, sql string) (dlq.Detail, error) {
-	found, err := s.details(ctx, "read message", sql, []dlq.ID{id}, true)
-	if err == nil && len(found) == 0 {
-		err = dlq.MessageNotFound(id)
-	}
-	if err != nil {
-		return dlq.Detail{}, err
-	}
-	return found[0], nil
-}
-
-// Export returns all that is stored of messages, in the order of their ids. Messages that do not exist any more are absent.
-func (s *Store) Export(ctx context.Context, ids []dlq.ID) ([]dlq.Detail, error) {
-	return s.details(ctx, "export messages", detailsSQL, ids, false)
-}
-
-func (s *Store) details(ctx context.Context, operation, sql string, ids []dlq.ID, allPayloads bool) (found []dlq.Detail, err error) {
-	args := pgx.NamedArgs{"ids": uuids(ids), "all_payloads": allPayloads}
-	err = s.batch(ctx, operation, func(batch *pgx.Batch) {
+// Details returns all that is stored of messages, in the order of their ids. Messages that do not exist are absent.
+func (s *Store) Details(ctx context.Context, q dlq.DetailQuery) (found []dlq.Detail, err error) {
+	sql, args := detailsOf(detailsSQL, &q)
+	err = s.batch(ctx, "read messages", func(batch *pgx.Batch) {
 		queueQuery(batch, &found, scanDetail, sql, args)
 		batch.Queue(attemptsSQL, args).Query(func(rows pgx.Rows) error { return addAttempts(rows, found) })
 	})

@@ -224,11 +224,10 @@ func TestEveryStatement(t *testing.T) {
 	}
 	listOfKey := and(messages + " idx_dlq_message_bodies_key | " + messages + " idx_dlq_message_bodies_key idx_dlq_messages_original_topic")
 	cases := map[string][]explained{
-		"messageSQL":     {{args: message, uses: messages}},
-		"weightSQL":      {{args: message, uses: bodies + " " + messages + " dlq_retry_attempts_pkey"}},
-		"attemptsSQL":    {{args: group, uses: attempts}},
-		"detailsSQL":     {{args: group, uses: "dlq_edits_pkey " + bodies + " dlq_messages_archive_pkey " + messages + " uq_dlq_edits_copy"}},
-		"exportSizesSQL": {{args: group, uses: bodies + " " + messages + " " + attempts}},
+		"messageSQL":  {{args: message, uses: messages}},
+		"attemptsSQL": {{args: group, uses: attempts}},
+		"detailsSQL":  {{args: group, uses: "dlq_edits_pkey " + bodies + " dlq_messages_archive_pkey " + messages + " uq_dlq_edits_copy"}},
+		"weightsSQL":  {{args: group, uses: bodies + " " + messages + " " + attempts}},
 		"chainSQL": {{args: message, after: byIndexSQL, uses: "dlq_edits_pkey " + bodies + " dlq_messages_archive_pkey " + messages + " " + attempts +
 			" idx_dlq_messages_archive_previous idx_dlq_messages_previous uq_dlq_edits_copy"}},
 		"deleteSQL":  {{args: ofKind(dlq.KindDelete), uses: outbox + " " + bodies + " " + messages + " " + attempts}},

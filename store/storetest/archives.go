@@ -106,11 +106,15 @@ var archives = map[string]func(*testing.T, fixture){
 		group := list(dlq.ListQuery{Filter: dlq.Filter{Group: rare.GroupID}, SearchLimit: 2})
 		require.Equal(t, 2, group.Searched.Messages, "a filter without an index looks at a limited number")
 		require.True(t, group.HasNext)
-		d, err := f.ArchivedDetail(t.Context(), rare.ID)
+		archived := dlq.DetailQuery{IDs: []dlq.ID{dlq.NewID(), rare.ID}, Archived: true}
+		found, err := f.Details(t.Context(), archived)
 		require.NoError(t, err)
-		require.Equal(t, "rare", string(d.Record.Key))
-		_, err = f.ArchivedDetail(t.Context(), dlq.NewID())
-		require.ErrorIs(t, err, dlq.ErrNotFound)
+		require.Len(t, found, 1)
+		require.Equal(t, "rare", string(found[0].Record.Key))
+		weights, err := f.Weigh(t.Context(), archived)
+		require.NoError(t, err)
+		require.Len(t, weights, 1)
+		require.Equal(t, rare.DLQTopic, weights[0].DLQTopic)
 	},
 
 	"an archived message is restored once, as a new PENDING message of its chain": func(t *testing.T, f fixture) {

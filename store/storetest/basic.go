@@ -19,8 +19,8 @@ type Basic interface {
 	Pending(ctx context.Context, dlqTopics []string) (counts []int64, all int64, err error)
 
 	List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error)
-	Detail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
-	Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error)
+	Details(ctx context.Context, q dlq.DetailQuery) ([]dlq.Detail, error)
+	Weigh(ctx context.Context, q dlq.DetailQuery) ([]dlq.Weight, error)
 	Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
 	Delete(ctx context.Context, asked *dlq.Operation, id dlq.ID) error
 	MarkDead(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)
@@ -108,19 +108,21 @@ var basics = map[string]func(*testing.T, fixture){
 	"a message weighs at least its bytes": func(t *testing.T, f fixture) {
 		a := dlqtest.Arrival(dlqtest.Headers(dlq.Header{Key: "trace", Value: []byte("0123456789")}))
 		id := f.store(a)[0].ID
-		w, err := f.Weigh(t.Context(), id, false)
-		require.NoError(t, err)
+		weigh := func() dlq.Weight {
+			found, err := f.Weigh(t.Context(), dlq.DetailQuery{IDs: []dlq.ID{dlq.NewID(), id}, AllPayloads: true})
+			require.NoError(t, err)
+			require.Len(t, found, 1)
+			require.Equal(t, id, found[0].ID)
+			return found[0]
+		}
+		w := weigh()
 		require.Equal(t, a.DLQTopic, w.DLQTopic)
 		require.EqualValues(t, len(a.Record.Key)+len(a.Record.Value), w.Binary)
 		require.Positive(t, w.Payload)
-		before := w.Text
-		require.GreaterOrEqual(t, before, int64(len(a.ErrorMessage)+len("trace0123456789")))
+		before := w.Short
+		require.GreaterOrEqual(t, w.Long, int64(len(a.ErrorMessage)+len("trace0123456789")))
 		f.retry(id, dlq.ResultFailed)
-		w, err = f.Weigh(t.Context(), id, false)
-		require.NoError(t, err)
-		require.Greater(t, w.Text, before, "attempts are shown too")
-		_, err = f.Weigh(t.Context(), dlq.NewID(), false)
-		require.ErrorIs(t, err, dlq.ErrNotFound)
+		require.Greater(t, weigh().Short, before, "attempts are shown too")
 	},
 
 	"a list is limited to the topics of a principal": func(t *testing.T, f fixture) {

@@ -107,7 +107,7 @@ var actions = map[string]func(*testing.T, fixture){
 		ended := f.act(dlq.KindDelete, orders)
 		require.Equal(t, []int64{3, 3, 0}, []int64{ended.Matched, ended.Counts.Changed, ended.Counts.Skipped})
 		for _, m := range []dlq.Message{before[0], before[2], before[3]} {
-			_, err := f.Detail(t.Context(), m.ID)
+			_, err := dlqtest.Detail(t.Context(), f, m.ID)
 			require.ErrorIs(t, err, dlq.ErrNotFound)
 		}
 		require.Equal(t, before[1], f.message(before[1].ID))

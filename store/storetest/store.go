@@ -21,7 +21,6 @@ type Store interface {
 	HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error)
 
 	Topics(ctx context.Context) ([]dlq.TopicSummary, error)
-	ArchivedDetail(ctx context.Context, id dlq.ID) (dlq.Detail, error)
 	Restore(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)
 	Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error)
 	Revive(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)
@@ -139,7 +138,7 @@ func (f fixture) message(id dlq.ID) dlq.Message {
 
 func (f fixture) detail(id dlq.ID) dlq.Detail {
 	f.t.Helper()
-	d, err := f.Detail(f.t.Context(), id)
+	d, err := dlqtest.Detail(f.t.Context(), f, id)
 	require.NoError(f.t, err)
 	return d
 }

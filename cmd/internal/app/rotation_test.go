@@ -151,7 +151,7 @@ func useStore(ctx context.Context, p *parts, partition dlq.Partition) error {
 		func() error { _, err := s.MarkDead(ctx, nil, dead); return err },
 		func() error { _, err := database.Revive(ctx, nil, dead); return err },
 		func() error { return s.Delete(ctx, nil, deleted) },
-		func() error { _, err := s.Detail(ctx, sent); return err },
+		func() error { _, err := dlqtest.Detail(ctx, s, sent); return err },
 		func() error { _, err := s.List(ctx, dlq.ListQuery{PageSize: 10}); return err },
 		func() error { _, err := database.Topics(ctx); return err },
 		func() error { _, err := database.Unpublished(ctx); return err },
