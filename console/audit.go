@@ -14,11 +14,9 @@ import (
 
 // auditData is the page that shows who changed what and why.
 type auditData struct {
-	Asked       url.Values
-	Operations  []client.Operation
-	First, Next string
-	// Refused is why the API does not take the filters; then there is no list.
-	Refused string
+	listing
+
+	Operations []client.Operation
 }
 
 // audit shows the operations, the newest first. The parameters of the page are the API's.
@@ -27,21 +25,16 @@ func (v *visit) audit() (*answer, error) {
 	if clean := cleanFilters(asked); clean.Encode() != asked.Encode() {
 		return goTo(pageOf("/audit", clean))
 	}
-	filters := make([]client.RequestOption, 0, len(asked))
-	for name, values := range asked {
-		filters = append(filters, client.Query(name, values...))
-	}
-	found, err := v.api.ListOperations(v.Context(), nil, filters...)
-	refused, err := v.refusedFilters(err)
-	if err != nil {
+	d := auditData{listing: listing{Path: "/audit", Asked: asked}}
+	found, err := v.api.ListOperations(v.Context(), nil, options(asked)...)
+	if d.Refused, err = v.refusedFilters(err); err != nil {
 		return nil, err
 	}
-	d := auditData{Asked: asked, Refused: refused}
 	if found != nil {
 		d.Operations = found.Value.Operations
-		d.First, d.Next = cursorPages("/audit", asked, found.Value.Pagination.NextCursor)
+		d.turn(asked, found.Value.Pagination.NextCursor)
 	}
-	return showFiltered("audit", v.text("Audit"), d, refused)
+	return showFiltered("audit", v.text("Audit"), d, d.Refused)
 }
 
 // Time is a filter that is a time, for the field of a form.
@@ -51,13 +44,6 @@ func (d auditData) Time(name string) string {
 		return ""
 	}
 	return at.UTC().Format("2006-01-02T15:04:05")
-}
-
-// Only is this page with another filter, and no others of its name.
-func (d auditData) Only(name, value string) string {
-	more := without(d.Asked, "cursor")
-	more.Set(name, value)
-	return pageOf("/audit", more)
 }
 
 // Actions are the names of what the audit records.
@@ -108,16 +94,8 @@ func cleanFilters(asked url.Values) url.Values {
 	return clean
 }
 
-// Chips are the filters in use, each with the page without it.
+// Chips are the filters in use, by the names of the API.
 func (d auditData) Chips() []chip {
-	var chips []chip
-	used := without(d.Asked, "cursor", "page_size")
-	for _, name := range slices.Sorted(maps.Keys(used)) {
-		for _, value := range slices.Sorted(slices.Values(used[name])) {
-			rest := without(d.Asked, "cursor")
-			rest[name] = slices.DeleteFunc(rest[name], func(other string) bool { return other == value })
-			chips = append(chips, chip{Text: name + ": " + value, Without: pageOf("/audit", rest)})
-		}
-	}
-	return chips
+	names := slices.Sorted(maps.Keys(without(d.Asked, "cursor", "page_size")))
+	return d.chips(names, func(name, value string) string { return name + ": " + value })
 }

@@ -19,42 +19,44 @@ func number(text string) any {
 	return text
 }
 
-// body returns the filters as the fields of a plan or a job.
-func (f filters) body() map[string]any {
+// bodyOf returns filters as the fields of a plan or a job.
+func bodyOf(selected url.Values) map[string]any {
 	body, not := map[string]any{}, map[string]any{}
 	add := func(to map[string]any, name string, value any) {
 		list, _ := to[name].([]any)
 		to[name] = append(list, value)
 	}
-	for _, one := range f {
-		name, path, isPair := strings.Cut(one.base(), ".")
-		var value any = one.Value
-		switch {
-		case name == "header":
-			name = "headers"
-		case name == "suspicious" && (one.Value == "true" || one.Value == "false"):
-			value = one.Value == "true"
-		case name == "origin_partition" || name == "origin_offset":
-			value = number(one.Value)
-		}
-		switch {
-		case isPair && one.Not():
-			add(not, name, map[string]string{path: one.Value})
-		case isPair:
-			pairs, _ := body[name].(map[string]string)
-			if pairs == nil {
-				pairs = map[string]string{}
+	for parameter, values := range selected {
+		for _, text := range values {
+			name, path, isPair := strings.Cut(baseOf(parameter), ".")
+			var value any = text
+			switch {
+			case name == "header":
+				name = "headers"
+			case name == "suspicious" && (text == "true" || text == "false"):
+				value = text == "true"
+			case name == "origin_partition" || name == "origin_offset":
+				value = number(text)
 			}
-			pairs[path] = one.Value
-			body[name] = pairs
-		case one.Not():
-			add(not, name, value)
-		case name == "status" || name == "ids":
-			for value := range strings.SplitSeq(one.Value, ",") {
-				add(body, name, value)
+			switch {
+			case isPair && isNot(parameter):
+				add(not, name, map[string]string{path: text})
+			case isPair:
+				pairs, _ := body[name].(map[string]string)
+				if pairs == nil {
+					pairs = map[string]string{}
+				}
+				pairs[path] = text
+				body[name] = pairs
+			case isNot(parameter):
+				add(not, name, value)
+			case name == "status" || name == "ids":
+				for value := range strings.SplitSeq(text, ",") {
+					add(body, name, value)
+				}
+			default:
+				body[name] = value
 			}
-		default:
-			body[name] = value
 		}
 	}
 	if len(not) > 0 {
@@ -64,7 +66,7 @@ func (f filters) body() map[string]any {
 }
 
 // filtersFrom reads the filters of a plan or a job, whose fields have the names of the filters.
-func filtersFrom(all client.Filters) filters {
+func filtersFrom(all client.Filters) url.Values {
 	var fields map[string]any
 	content, err := json.Marshal(all)
 	if err == nil {
@@ -107,13 +109,10 @@ func addFields(query url.Values, prefix string, fields map[string]any) {
 	}
 }
 
-// list is the page of the messages of a selection.
-func (f filters) list(kind, topic string) string {
-	query := f.query()
-	path := "/topics/" + url.PathEscape(topic)
+// listOf is the page of the messages of a selection.
+func listOf(selected url.Values, kind, topic string) string {
 	if kind == "restore" {
-		query.Set("topic", topic)
-		path = "/archive"
+		return pageOf("/archive", with(selected, "topic", topic))
 	}
-	return pageOf(path, query)
+	return pageOf("/topics/"+url.PathEscape(topic), selected)
 }

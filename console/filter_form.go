@@ -1,7 +1,9 @@
 package console
 
 import (
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -9,9 +11,8 @@ import (
 
 // filterForm is the form that adds a filter to a list of messages, with the filters in use and the two orders.
 type filterForm struct {
-	Action string
-	// Keep are the parameters that the form keeps.
-	Keep   filters
+	listing
+
 	Fields []field
 	Chips  []chip
 	// Clear is the page without filters, Newest and Oldest are its two orders.
@@ -19,41 +20,30 @@ type filterForm struct {
 	OldestFirst           bool
 }
 
-// chip is a filter in words, and the page without it.
-type chip struct {
-	Text, Without string
-	IsNot         bool
-}
-
 // field is a choice of the form.
 type field struct{ Value, Text string }
 
-// filteredPage is the path of a page with filters and an order.
-type filteredPage func(selected filters, sort string) string
-
-// filterForm makes the form of a page. The page keeps the other parameters, and the form offers more values of filters: a
-// status has a chip only if the form offers statuses.
-func (v *visit) filterForm(action string, page filteredPage, selected, others, offered filters) filterForm {
-	sort := v.URL.Query().Get("sort")
-	form := filterForm{
-		Action: action, Keep: slices.Concat(selected, others), Fields: v.fields(offered),
-		Clear: page(nil, sort), Newest: page(selected, ""), Oldest: page(selected, "created_at"), OldestFirst: sort == "created_at",
+// filterForm makes the form of a page. own are the parameters that only this page has, and the form offers more values of
+// filters: a status has a chip only if the form offers statuses.
+func (v *visit) filterForm(path string, own url.Values, offered ...filter) filterForm {
+	asked := filtersOf(v.URL.Query())
+	names := filterNames(asked)
+	maps.Copy(asked, own)
+	form := filterForm{listing: listing{Path: path, Asked: asked}, Fields: v.fields(offered), Newest: pageOf(path, asked)}
+	form.Oldest = form.Only("sort", "created_at")
+	if v.URL.Query().Get("sort") == "created_at" {
+		form.OldestFirst = true
+		asked.Set("sort", "created_at")
 	}
-	if form.OldestFirst {
-		form.Keep = append(form.Keep, filter{"sort", sort})
+	form.Clear = pageOf(path, without(asked, names...))
+	if !slices.ContainsFunc(offered, func(one filter) bool { return one.Name == "status" }) {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "status" })
 	}
-	offers := func(name string) bool {
-		return slices.ContainsFunc(offered, func(one filter) bool { return one.Name == name })
-	}
-	for _, one := range selected {
-		if one.Name != "status" || offers("status") {
-			form.Chips = append(form.Chips, chip{Text: one.words(v.language), Without: page(selected.without(one), sort), IsNot: one.Not()})
-		}
-	}
+	form.Chips = form.chips(names, func(name, value string) string { return filter{name, value}.words(v.language) })
 	return form
 }
 
-func (v *visit) fields(offered filters) []field {
+func (v *visit) fields(offered []filter) []field {
 	var all []field
 	for _, name := range plainFilters {
 		all = append(all, field{name, v.word("filter", name)})
@@ -65,13 +55,12 @@ func (v *visit) fields(offered filters) []field {
 	return all
 }
 
-// addFilters leads to the page with more filters: the form is a GET, so that it works without the script.
-func (v *visit) addFilters(page filteredPage, added filters) (*answer, error) {
-	selected := filtersOf(v.URL.Query())
+// addFilters leads to the list with more filters: the form is a GET, so that it works without the script.
+func (v *visit) addFilters(list listing, added []filter) (*answer, error) {
 	for _, one := range added {
-		selected = selected.with(one)
+		list.Asked = withFilter(list.Asked, one)
 	}
-	path := page(selected, v.URL.Query().Get("sort"))
+	path := pageOf(list.Path, list.Asked)
 	if len(added) == 0 {
 		return v.refusedAs(path, v.text("No filter was added: it needs a value, and a header or a field of the payload needs its name."))
 	}
@@ -80,7 +69,7 @@ func (v *visit) addFilters(page filteredPage, added filters) (*answer, error) {
 
 // addedFilters reads the form that adds filters; isForm is false for an address without it. A browser sends a time without
 // a zone, which the form calls UTC.
-func addedFilters(r *http.Request) (added filters, isForm bool) {
+func addedFilters(r *http.Request) (added []filter, isForm bool) {
 	query := r.URL.Query()
 	if !query.Has("field") {
 		return nil, false

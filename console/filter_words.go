@@ -8,14 +8,14 @@ import (
 // words says a filter in the language of the page.
 func (f filter) words(l locale) string {
 	text := f.baseWords(l)
-	if f.Not() {
+	if isNot(f.Name) {
 		return l.text("not: %s", text)
 	}
 	return text
 }
 
 func (f filter) baseWords(l locale) string {
-	base := f.base()
+	base := baseOf(f.Name)
 	if name, ok := strings.CutPrefix(base, "header."); ok {
 		return l.text("header %s is “%s”", name, f.Value)
 	}

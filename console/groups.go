@@ -8,29 +8,27 @@ import (
 
 // groupsData is the list of causes.
 type groupsData struct {
-	// Topic, State and Sort are the parameters of the page.
-	Topic, State, Sort string
-	Groups             []client.Group
+	listing
+
+	Groups []client.Group
 	// Topics are proposals for the filter.
-	Topics      []client.Topics_Topics
-	First, Next string
+	Topics []client.Topics_Topics
 }
 
 // IsFiltered tells whether the list leaves out causes.
-func (d groupsData) IsFiltered() bool { return d.Topic != "" || d.State != "" }
+func (d groupsData) IsFiltered() bool { return d.Asked.Has("topic") || d.Asked.Has("state") }
 
 func (v *visit) groups() (*answer, error) {
-	query := v.URL.Query()
-	data := groupsData{Topic: query.Get("topic"), State: query.Get("state"), Sort: query.Get("sort")}
+	data := groupsData{listing: listing{Path: "/groups", Asked: v.asked("state", "sort", "topic", "cursor")}}
 	params := &client.ListGroupsParams{
 		Topic: v.query("topic"), State: (*client.GroupState)(v.query("state")),
 		Sort: (*client.ListGroupsParamsSort)(v.query("sort")), Cursor: v.query("cursor"),
 	}
-	var page client.GroupList
 	err := v.together(func(ctx context.Context) error {
 		answer, err := v.api.ListGroups(ctx, params)
 		if err == nil {
-			page = answer.Value
+			data.Groups = answer.Value.Groups
+			data.turn(data.Asked, answer.Value.Pagination.NextCursor)
 		}
 		return err
 	}, func(ctx context.Context) error {
@@ -46,7 +44,5 @@ func (v *visit) groups() (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	data.Groups = page.Groups
-	data.First, data.Next = cursorPages("/groups", v.asked("state", "sort", "topic", "cursor"), page.Pagination.NextCursor)
 	return show("groups", v.text("Causes"), data)
 }

@@ -147,7 +147,7 @@ func (v *visit) jobPageOf(j job) *jobPage {
 	selected, kind := filtersFrom(j.Filters), string(j.Kind)
 	p := &jobPage{
 		jobView: v.jobView(j), Title: v.text("%s of %s", v.word("kind", kind), j.Topic), Selection: v.selection(selected),
-		List: selected.list(kind, j.Topic), RateText: v.rateText(j), Counts: v.jobCounts(j, selected), Ramp: v.rampSteps(j),
+		List: listOf(selected, kind, j.Topic), RateText: v.rateText(j), Counts: v.jobCounts(j, selected), Ramp: v.rampSteps(j),
 		RampWords: v.rampWords(j.Ramp), Every: runningRefresh,
 	}
 	if j.Ended() {

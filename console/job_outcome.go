@@ -1,6 +1,10 @@
 package console
 
-import "dlqmanager/client"
+import (
+	"net/url"
+
+	"dlqmanager/client"
+)
 
 // restPath is the plan of what such a job would take now.
 func restPath(j job) string {
@@ -12,7 +16,7 @@ func restPath(j job) string {
 }
 
 // outcome says how a job has ended and what to do next. Completed is not repaired.
-func (v *visit) outcome(j job, selected filters) []sentence {
+func (v *visit) outcome(j job, selected url.Values) []sentence {
 	again := v.text("Plan the rest")
 	var all []sentence
 	add := func(kind, text, path, link string) { all = append(all, sentence{kind, text, path, link}) }
@@ -41,7 +45,7 @@ func (v *visit) outcome(j job, selected filters) []sentence {
 	}
 	if j.Dead > 0 {
 		add("refused", v.text("%d messages could not be delivered and have no retries left.", j.Dead),
-			selected.with(filter{"status", "DEAD"}).list(string(j.Kind), j.Topic), v.text("Look at the dead ones"))
+			listOf(with(selected, "status", "DEAD"), string(j.Kind), j.Topic), v.text("Look at the dead ones"))
 	}
 	if j.Skipped > 0 && j.State == client.JobStateCOMPLETED {
 		add("warning", v.text("%d messages were not sent, because an earlier message of their key failed or others changed them.", j.Skipped),

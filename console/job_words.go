@@ -1,7 +1,7 @@
 package console
 
 import (
-	"slices"
+	"net/url"
 	"strings"
 
 	"dlqmanager/client"
@@ -68,7 +68,7 @@ func (v *visit) rateText(j job) string {
 }
 
 // jobCounts are the numbers of a job with their meanings. A number that is always 0 for the kind is left out.
-func (v *visit) jobCounts(j job, selected filters) []jobCount {
+func (v *visit) jobCounts(j job, selected url.Values) []jobCount {
 	kind := string(j.Kind)
 	if !j.IsRetry() {
 		return []jobCount{
@@ -79,7 +79,7 @@ func (v *visit) jobCounts(j job, selected filters) []jobCount {
 		}
 	}
 	withStatus := func(status string) string {
-		return selected.with(filter{"status", status}).list(kind, j.Topic)
+		return listOf(with(selected, "status", status), kind, j.Topic)
 	}
 	counts := []jobCount{
 		{Name: v.text("Matched"), Count: j.Matched, Meaning: v.text("PENDING with retries left when the job was created. Later arrivals are not sent.")},
@@ -106,14 +106,17 @@ func (v *visit) jobCounts(j job, selected filters) []jobCount {
 }
 
 // cameBackPath shows what arrived for the same reason since the job has begun.
-func (v *visit) cameBackPath(j job, selected filters) string {
+func (v *visit) cameBackPath(j job, selected url.Values) string {
 	if j.CameBack == 0 {
 		return ""
 	}
-	rest := slices.DeleteFunc(slices.Clone(selected), func(one filter) bool {
-		return one.Name != "group" && one.Name != "class" && one.Name != "error" && one.Name != "consumer_group"
-	})
-	return rest.with(filter{"created_from", j.StartedAt.UTC().Format("2006-01-02T15:04:05Z")}).list(string(j.Kind), j.Topic)
+	same := url.Values{"created_from": {j.StartedAt.UTC().Format("2006-01-02T15:04:05Z")}}
+	for _, name := range []string{"group", "class", "error", "consumer_group"} {
+		if selected.Has(name) {
+			same[name] = selected[name]
+		}
+	}
+	return listOf(same, string(j.Kind), j.Topic)
 }
 
 // rampSteps tells which steps of a ramp are done, by what was sent.

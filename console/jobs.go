@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/url"
 	"time"
 
 	"dlqmanager/client"
@@ -9,10 +8,10 @@ import (
 
 // jobsPage is the list of jobs of all kinds.
 type jobsPage struct {
-	Rows        []jobView
-	Asked       url.Values
-	Chips       []chip
-	First, Next string
+	listing
+
+	Rows  []jobView
+	Chips []chip
 	// Here is this page, to return to after a button of a row.
 	Here string
 	// Conflict is the job whose button was refused because the job had changed.
@@ -43,7 +42,11 @@ func (v *visit) jobs() (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := &jobsPage{Asked: asked, Chips: v.jobChips(asked), Here: pageOf("/jobs", asked), Conflict: v.URL.Query().Get("conflict")}
+	list := listing{Path: "/jobs", Asked: asked}
+	list.turn(asked, answer.Value.Pagination.NextCursor)
+	page := &jobsPage{
+		listing: list, Chips: list.chips(jobFilters, v.jobFilter), Here: pageOf("/jobs", asked), Conflict: v.URL.Query().Get("conflict"),
+	}
 	for _, one := range answer.Value.Jobs {
 		j, err := readAs[job](one)
 		if err != nil {
@@ -51,30 +54,21 @@ func (v *visit) jobs() (*answer, error) {
 		}
 		page.Rows = append(page.Rows, v.jobView(j))
 	}
-	page.First, page.Next = cursorPages("/jobs", asked, answer.Value.Pagination.NextCursor)
 	return show("jobs", v.text("Jobs"), page)
 }
 
-// jobChips are the filters of the list in words, each with the page without it.
-func (v *visit) jobChips(asked url.Values) []chip {
-	var chips []chip
-	for _, name := range jobFilters {
-		value := asked.Get(name)
-		if value == "" {
-			continue
-		}
-		text := v.word(name, value)
-		switch name {
-		case "topic":
-			text = v.text("topic %s", value)
-		case "actor":
-			text = v.text("started by %s", value)
-		case "from":
-			text = v.text("started from %s", shownTime(value))
-		case "to":
-			text = v.text("started before %s", shownTime(value))
-		}
-		chips = append(chips, chip{Text: text, Without: pageOf("/jobs", without(asked, name, "cursor"))})
+// jobFilter is a filter of the list in words.
+func (v *visit) jobFilter(name, value string) string {
+	switch name {
+	case "topic":
+		return v.text("topic %s", value)
+	case "actor":
+		return v.text("started by %s", value)
+	case "from":
+		return v.text("started from %s", shownTime(value))
+	case "to":
+		return v.text("started before %s", shownTime(value))
+	default:
+		return v.word(name, value)
 	}
-	return chips
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"dlqmanager/client"
@@ -136,7 +137,7 @@ func (v *visit) describeRecord(p *messageParts) {
 	if v.isInArchive() {
 		kind = "restore"
 	}
-	p.SameTrace = filters{{"trace_id", valueOf(m.TraceID)}}.list(kind, m.DlqTopic)
-	p.SameCorrelation = filters{{"correlation_id", valueOf(m.CorrelationID)}}.list(kind, m.DlqTopic)
+	p.SameTrace = listOf(url.Values{"trace_id": {valueOf(m.TraceID)}}, kind, m.DlqTopic)
+	p.SameCorrelation = listOf(url.Values{"correlation_id": {valueOf(m.CorrelationID)}}, kind, m.DlqTopic)
 	p.Commands = v.commandsOf(m)
 }

@@ -69,7 +69,7 @@ func (v *visit) readPlan() (*planPage, error) {
 func (v *visit) planPageOf(plan client.RetryPlan) *planPage {
 	kind, form := string(plan.Kind), formOfPlan(plan)
 	p := &planPage{
-		RetryPlan: plan, Title: v.word("plan", kind), Selection: v.selection(form.Selected), Again: form.path(), List: form.Selected.list(kind, plan.Topic),
+		RetryPlan: plan, Title: v.word("plan", kind), Selection: v.selection(form.Selected), Again: form.path(), List: listOf(form.Selected, kind, plan.Topic),
 		Button: v.planButton(plan), Question: v.word("question", kind), MayStart: v.mayStart(kind), Takes: v.takes(plan), Ramp: v.rampWords(plan.Ramp),
 		Reason: valueOf(plan.RequestReason),
 	}

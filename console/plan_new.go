@@ -43,7 +43,7 @@ func (v *visit) newPlan() (*answer, error) {
 
 func (v *visit) planPage(form planForm) planNewPage {
 	return planNewPage{
-		planForm: &form, Selection: v.selection(form.Selected), List: form.Selected.list(form.Kind, form.Topic),
+		planForm: &form, Selection: v.selection(form.Selected), List: listOf(form.Selected, form.Kind, form.Topic),
 		Problems: map[string]string{}, MayStart: v.mayStart(form.Kind),
 	}
 }
@@ -119,10 +119,12 @@ func (f *planForm) memory() string {
 }
 
 // selection says in words which messages are selected.
-func (v *visit) selection(selected filters) []string {
+func (v *visit) selection(selected url.Values) []string {
 	words := make([]string, 0, len(selected))
-	for _, one := range selected {
-		words = append(words, one.words(v.language))
+	for _, name := range filterNames(selected) {
+		for _, value := range selected[name] {
+			words = append(words, filter{name, value}.words(v.language))
+		}
 	}
 	return words
 }

@@ -18,7 +18,7 @@ var jobKinds = []string{"retry", "revive", "dead", "delete", "restore"}
 // form, so that a plan can be changed, and made again after it has expired.
 type planForm struct {
 	Kind, Topic string
-	Selected    filters
+	Selected    url.Values
 
 	Reason, Target, Order, Rate string
 	// Ramp is steps or none. The others describe the steps; CameBack is in percent.
@@ -94,12 +94,12 @@ func (v *visit) planFormOf(values url.Values) (f planForm, problem string) {
 
 // IsWhole tells whether nothing but a status limits the selection.
 func (f *planForm) IsWhole() bool {
-	return !slices.ContainsFunc(f.Selected, func(one filter) bool { return one.Name != "status" })
+	return len(without(f.Selected, "status")) == 0
 }
 
 // values is the form as an address. A field with its first value is left out.
 func (f *planForm) values() url.Values {
-	values := f.Selected.query()
+	values := without(f.Selected)
 	for name, value := range f.texts() {
 		if *value != firstTexts[name] {
 			values.Set(name, *value)
@@ -118,7 +118,7 @@ func (f *planForm) path() string { return "/plans/new?" + f.values().Encode() }
 
 // request is the body of the plan. Whatever is no number goes as it is: the API says what is wrong with it.
 func (f *planForm) request() (client.JobRequest, error) {
-	body := f.Selected.body()
+	body := bodyOf(f.Selected)
 	body["kind"], body["topic"] = f.Kind, f.Topic
 	if f.Reason != "" {
 		body["reason"] = f.Reason

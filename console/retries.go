@@ -4,9 +4,9 @@ import "dlqmanager/client"
 
 // retriesData is the page of single retries.
 type retriesData struct {
-	Retries      []client.SingleRetry
-	Topic, Actor string
-	First, Next  string
+	listing
+
+	Retries []client.SingleRetry
 }
 
 func (v *visit) retries() (*answer, error) {
@@ -15,7 +15,7 @@ func (v *visit) retries() (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := retriesData{Retries: got.Value.Retries, Topic: valueOf(params.Topic), Actor: valueOf(params.Actor)}
-	d.First, d.Next = cursorPages("/retries", v.asked("topic", "actor", "cursor"), got.Value.Pagination.NextCursor)
+	d := retriesData{Retries: got.Value.Retries, listing: listing{Path: "/retries", Asked: v.asked("topic", "actor", "cursor")}}
+	d.turn(d.Asked, got.Value.Pagination.NextCursor)
 	return show("retries", v.text("Retries"), d)
 }

@@ -10,15 +10,12 @@ import (
 var planKinds = []string{"retry", "revive", "dead", "delete"}
 
 // planPath leads to the plan of a change: its selection is a query, which the server counts and freezes.
-func planPath(kind, topic string, selected filters) string {
-	query := selected.query()
-	query.Set("kind", kind)
-	query.Set("topic", topic)
-	return "/plans/new?" + query.Encode()
+func planPath(kind, topic string, selected url.Values) string {
+	return pageOf("/plans/new", with(with(selected, "kind", kind), "topic", topic))
 }
 
 // plansOf are the plans of all messages that match.
-func (v *visit) plansOf(topic string, selected filters) []planLink {
+func (v *visit) plansOf(topic string, selected url.Values) []planLink {
 	about := "whole"
 	if len(selected) > 0 {
 		about = "matching"
@@ -38,5 +35,5 @@ func (v *visit) planSelected() (*answer, error) {
 	if len(ids) == 0 || !slices.Contains(planKinds, kind) {
 		return v.refusedAs(back, v.text("Nothing was selected. Mark the rows first, or plan for all that match."))
 	}
-	return goTo(planPath(kind, topic, filters{{"ids", strings.Join(ids, ",")}}))
+	return goTo(planPath(kind, topic, url.Values{"ids": {strings.Join(ids, ",")}}))
 }

@@ -24,8 +24,18 @@ type topicData struct {
 	Groups             []client.Group
 	CausesError        string
 
-	topicList
+	messageList
+
+	// Every is how often the list is read again, in seconds.
+	Every      int
+	IsFiltered bool
+	Count      string
+	// Plans lead from all messages that match to a plan.
+	Plans []planLink
 }
+
+// planLink leads to the plan of a change.
+type planLink struct{ Path, Text string }
 
 // statusChip is a status with its number, which selects it or no longer.
 type statusChip struct {
@@ -45,18 +55,22 @@ const (
 var statuses = []string{"PENDING", "RETRYING", "DEAD", "RESOLVED"}
 
 func (v *visit) topic() (*answer, error) {
-	topic, query := v.PathValue("topic"), v.URL.Query()
-	page := func(selected filters, sort string) string { return topicPath(topic, selected, sort, query.Get("span")) }
+	topic, own := v.PathValue("topic"), url.Values{}
+	if v.span() == "month" {
+		own.Set("span", "month")
+	}
+	list := messageList{filterForm: v.filterForm("/topics/"+url.PathEscape(topic), own)}
 	if added, isForm := addedFilters(v.Request); isForm {
-		return v.addFilters(page, added)
+		return v.addFilters(list.listing, added)
 	}
-	selected := filtersOf(query)
+	selected := filtersOf(list.Asked)
 	data := topicData{
-		Topic: topic, Span: v.span(),
-		DayPath: topicPath(topic, selected, query.Get("sort"), ""), MonthPath: topicPath(topic, selected, query.Get("sort"), "month"),
+		Topic: topic, Span: v.span(), DayPath: pageOf(list.Path, without(list.Asked, "span")), MonthPath: list.Only("span", "month"),
+		Every: listRefresh, IsFiltered: len(selected) > 0, Plans: v.plansOf(topic, selected),
 	}
-	var messages *client.MessageList
-	var refused string
+	if areSlow(selected) {
+		data.Every = slowRefresh
+	}
 	err := v.together(
 		func(ctx context.Context) error {
 			if !v.wants("counts") {
@@ -68,12 +82,13 @@ func (v *visit) topic() (*answer, error) {
 			})
 			return err
 		},
-		func(ctx context.Context) (err error) {
-			if v.wants("messages") {
-				messages, err = v.messagesOf(ctx, topic, slices.Concat(selected, unknownIn(query, "sort", "cursor", "span")))
-				refused, err = v.refusedFilters(err)
+		func(ctx context.Context) error {
+			if !v.wants("messages") {
+				return nil
 			}
-			return err
+			params := client.ListMessagesParams{PageSize: new(int64(messagesPerPage)), Cursor: v.query("cursor")}
+			found, err := v.api.ListMessages(ctx, topic, &params, v.passedOn(list.listing, "span")...)
+			return v.fill(&list, found, err)
 		},
 		v.part(func(ctx context.Context) { data.Arrivals, data.ArrivalsError = v.arrivals(ctx, topic) }, "arrivals"),
 		v.part(func(ctx context.Context) { data.Groups, data.CausesError = v.causesOf(ctx, topic) }, "causes"),
@@ -81,23 +96,10 @@ func (v *visit) topic() (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	data.messageList, data.Count = list, v.matching(list.Pagination)
 	data.Unwell = v.troubles(data.Found)
-	data.Statuses = v.statusChips(topic, selected, data.Found)
-	data.topicList = v.topicList(topic, page, selected, messages)
-	data.Refused = refused
-	return showFiltered("topic", topic, data, refused)
-}
-
-// topicPath is the page of a topic.
-func topicPath(topic string, selected filters, sort, span string) string {
-	query := selected.query()
-	if sort == "created_at" {
-		query.Set("sort", sort)
-	}
-	if span == "month" {
-		query.Set("span", span)
-	}
-	return pageOf("/topics/"+url.PathEscape(topic), query)
+	data.Statuses = statusChips(list.listing, data.Found)
+	return showFiltered("topic", topic, data, list.Refused)
 }
 
 func (v *visit) causesOf(ctx context.Context, topic string) ([]client.Group, string) {
@@ -109,7 +111,7 @@ func (v *visit) causesOf(ctx context.Context, topic string) ([]client.Group, str
 	return list.Value.Groups, ""
 }
 
-func (v *visit) statusChips(topic string, selected filters, found []client.Topics_Topics) []statusChip {
+func statusChips(list listing, found []client.Topics_Topics) []statusChip {
 	counts := map[string]int64{}
 	for _, one := range found {
 		counts["PENDING"] += one.Counts.PENDING
@@ -117,12 +119,12 @@ func (v *visit) statusChips(topic string, selected filters, found []client.Topic
 		counts["DEAD"] += one.Counts.DEAD
 		counts["RESOLVED"] += one.Counts.RESOLVED
 	}
-	query, active := v.URL.Query(), selected.statuses()
+	active := statusesOf(list.Asked)
 	chips := make([]statusChip, 0, len(statuses))
 	for _, status := range statuses {
 		chips = append(chips, statusChip{
 			Status: status, Count: counts[status], IsSelected: slices.Contains(active, status),
-			Path: topicPath(topic, selected.toggleStatus(status), query.Get("sort"), query.Get("span")),
+			Path: pageOf(list.Path, toggleStatus(list.Asked, status)),
 		})
 	}
 	return chips

@@ -1,0 +1,94 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+
+	"dlqmanager/client"
+)
+
+// listing is a page with a list. Its parameters are the API's.
+type listing struct {
+	Path string
+	// Asked are the parameters in use.
+	Asked url.Values
+	// First is the first page, unless it is shown. Next is the next page, if there is one.
+	First, Next string
+	// Refused is why the API does not take the parameters; then there is no list.
+	Refused string
+}
+
+// turn finds the first and the next page for the parameters of an address.
+func (l *listing) turn(asked url.Values, next *string) {
+	if asked.Get("cursor") != "" {
+		l.First = pageOf(l.Path, without(asked, "cursor"))
+	}
+	if next != nil {
+		l.Next = pageOf(l.Path, with(without(asked, "page"), "cursor", *next))
+	}
+}
+
+// Only is the first page with another value of a parameter, and no others of its name.
+func (l listing) Only(name, value string) string {
+	return pageOf(l.Path, with(without(l.Asked, "cursor"), name, value))
+}
+
+// chip is a filter in words, and the page without it.
+type chip struct {
+	Text, Without string
+	IsNot         bool
+}
+
+// chips are the filters in use with these names, in this order.
+func (l listing) chips(names []string, words func(name, value string) string) []chip {
+	var chips []chip
+	for _, name := range names {
+		for _, value := range l.Asked[name] {
+			rest := withoutValue(without(l.Asked, "cursor"), name, value)
+			chips = append(chips, chip{Text: words(name, value), Without: pageOf(l.Path, rest), IsNot: isNot(name)})
+		}
+	}
+	return chips
+}
+
+// options give parameters to a request of the API.
+func options(asked url.Values) []client.RequestOption {
+	all := make([]client.RequestOption, 0, len(asked))
+	for name, values := range asked {
+		all = append(all, client.Query(name, values...))
+	}
+	return all
+}
+
+// with is a copy of the parameters of a page in which one has this value alone.
+func with(asked url.Values, name, value string) url.Values {
+	more := without(asked)
+	more.Set(name, value)
+	return more
+}
+
+// without is a copy of the parameters of a page that lacks some of them.
+func without(asked url.Values, names ...string) url.Values {
+	rest := url.Values{}
+	for name, values := range asked {
+		if !slices.Contains(names, name) {
+			rest[name] = slices.Clone(values)
+		}
+	}
+	return rest
+}
+
+// withoutValue is a copy of the parameters of a page that lacks one value.
+func withoutValue(asked url.Values, name, value string) url.Values {
+	rest := without(asked)
+	rest[name] = slices.DeleteFunc(rest[name], func(other string) bool { return other == value })
+	return rest
+}
+
+// pageOf is the path of a page with its parameters.
+func pageOf(path string, asked url.Values) string {
+	if query := asked.Encode(); query != "" {
+		return path + "?" + query
+	}
+	return path
+}

@@ -1,0 +1,59 @@
+package console
+
+import (
+	"encoding/json"
+	"strings"
+
+	"dlqmanager/client"
+)
+
+// messageList is a list of messages with the filters that choose them.
+type messageList struct {
+	filterForm
+
+	Messages   []client.ListedMessage
+	Pagination client.MessageList_Pagination
+}
+
+// passedOn are the parameters of a page for the API, without the page's own one. The API also gets unknown parameters and refuses
+// them, so that a misspelt filter does not select everything.
+func (v *visit) passedOn(list listing, own string) []client.RequestOption {
+	passed := without(list.Asked, own)
+	for name, values := range v.URL.Query() {
+		if !isFilter(name) && name != "sort" && name != "cursor" && name != own {
+			passed[name] = values
+		}
+	}
+	return options(passed)
+}
+
+// fill takes the messages of an answer, or the reason why the API does not take the filters.
+func (v *visit) fill(list *messageList, found *client.Answer[client.MessageList], err error) error {
+	list.Refused, err = v.refusedFilters(err)
+	if found != nil {
+		list.Messages, list.Pagination = found.Value.Messages, found.Value.Pagination
+		list.turn(v.URL.Query(), list.Pagination.NextCursor)
+	}
+	return err
+}
+
+// matching says how many messages match. The list counts to a limit; a plan counts all of them.
+func (v *visit) matching(page client.MessageList_Pagination) string {
+	count := page.TotalCount
+	switch {
+	case page.TotalCountExact:
+		return v.text("%d messages match.", count)
+	case page.Searched != nil:
+		return v.text("%d messages on this page match. A plan counts all of them.", count)
+	default:
+		return v.text("More than %d messages match. A plan counts all of them.", count)
+	}
+}
+
+// preview is the beginning of a payload in one line; nothing if there is none.
+func preview(payload json.RawMessage) string {
+	if string(payload) == "null" {
+		return ""
+	}
+	return short(previewSize, strings.Join(strings.Fields(string(payload[:min(len(payload), 4*previewSize)])), " "))
+}
