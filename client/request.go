@@ -40,6 +40,15 @@ func Query(name string, values ...string) RequestOption {
 	}
 }
 
+// Queries adds query parameters.
+func Queries(values url.Values) RequestOption {
+	return func(r *request) {
+		for name, values := range values {
+			r.query[name] = append(r.query[name], values...)
+		}
+	}
+}
+
 // Header sets a header.
 func Header(name, value string) RequestOption {
 	return func(r *request) { r.header.Set(name, value) }

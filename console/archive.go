@@ -43,7 +43,7 @@ func (v *visit) archive() (*answer, error) {
 			return nil
 		}
 		params := client.ListArchivedMessagesParams{Topic: topic, Cursor: v.query("cursor")}
-		found, err := v.api.ListArchivedMessages(ctx, &params, v.passedOn(list.listing, "topic")...)
+		found, err := v.api.ListArchivedMessages(ctx, &params, v.passedOn(list.listing, "topic"))
 		return v.fill(&list, found, err)
 	})
 	if err != nil {

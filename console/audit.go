@@ -26,7 +26,7 @@ func (v *visit) audit() (*answer, error) {
 		return goTo(pageOf("/audit", clean))
 	}
 	d := auditData{listing: listing{Path: "/audit", Asked: asked}}
-	found, err := v.api.ListOperations(v.Context(), nil, options(asked)...)
+	found, err := v.api.ListOperations(v.Context(), nil, client.Queries(asked))
 	if d.Refused, err = v.refusedFilters(err); err != nil {
 		return nil, err
 	}

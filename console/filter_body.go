@@ -5,65 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"dlqmanager/client"
 )
-
-// number is a number for JSON as it was written, or else the text.
-func number(text string) any {
-	if _, err := strconv.ParseInt(text, 10, 64); err == nil && json.Valid([]byte(text)) {
-		return json.Number(text)
-	}
-	return text
-}
-
-// bodyOf returns filters as the fields of a plan or a job.
-func bodyOf(selected url.Values) map[string]any {
-	body, not := map[string]any{}, map[string]any{}
-	add := func(to map[string]any, name string, value any) {
-		list, _ := to[name].([]any)
-		to[name] = append(list, value)
-	}
-	for parameter, values := range selected {
-		for _, text := range values {
-			name, path, isPair := strings.Cut(baseOf(parameter), ".")
-			var value any = text
-			switch {
-			case name == "header":
-				name = "headers"
-			case name == "suspicious" && (text == "true" || text == "false"):
-				value = text == "true"
-			case name == "origin_partition" || name == "origin_offset":
-				value = number(text)
-			}
-			switch {
-			case isPair && isNot(parameter):
-				add(not, name, map[string]string{path: text})
-			case isPair:
-				pairs, _ := body[name].(map[string]string)
-				if pairs == nil {
-					pairs = map[string]string{}
-				}
-				pairs[path] = text
-				body[name] = pairs
-			case isNot(parameter):
-				add(not, name, value)
-			case name == "status" || name == "ids":
-				for value := range strings.SplitSeq(text, ",") {
-					add(body, name, value)
-				}
-			default:
-				body[name] = value
-			}
-		}
-	}
-	if len(not) > 0 {
-		body["not"] = not
-	}
-	return body
-}
 
 // filtersFrom reads the filters of a plan or a job, whose fields have the names of the filters.
 func filtersFrom(all client.Filters) url.Values {

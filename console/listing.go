@@ -3,8 +3,6 @@ package console
 import (
 	"net/url"
 	"slices"
-
-	"dlqmanager/client"
 )
 
 // listing is a page with a list. Its parameters are the API's.
@@ -49,15 +47,6 @@ func (l listing) chips(names []string, words func(name, value string) string) []
 		}
 	}
 	return chips
-}
-
-// options give parameters to a request of the API.
-func options(asked url.Values) []client.RequestOption {
-	all := make([]client.RequestOption, 0, len(asked))
-	for name, values := range asked {
-		all = append(all, client.Query(name, values...))
-	}
-	return all
 }
 
 // with is a copy of the parameters of a page in which one has this value alone.

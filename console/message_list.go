@@ -17,14 +17,14 @@ type messageList struct {
 
 // passedOn are the parameters of a page for the API, without the page's own one. The API also gets unknown parameters and refuses
 // them, so that a misspelt filter does not select everything.
-func (v *visit) passedOn(list listing, own string) []client.RequestOption {
+func (v *visit) passedOn(list listing, own string) client.RequestOption {
 	passed := without(list.Asked, own)
 	for name, values := range v.URL.Query() {
 		if !isFilter(name) && name != "sort" && name != "cursor" && name != own {
 			passed[name] = values
 		}
 	}
-	return options(passed)
+	return client.Queries(passed)
 }
 
 // fill takes the messages of an answer, or the reason why the API does not take the filters.

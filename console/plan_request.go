@@ -118,56 +118,43 @@ func (f *planForm) path() string { return "/plans/new?" + f.values().Encode() }
 
 // request is the body of the plan. Whatever is no number goes as it is: the API says what is wrong with it.
 func (f *planForm) request() (client.JobRequest, error) {
-	body := bodyOf(f.Selected)
-	body["kind"], body["topic"] = f.Kind, f.Topic
-	if f.Reason != "" {
-		body["reason"] = f.Reason
+	parameters := with(with(f.Selected, "kind", f.Kind), "topic", f.Topic)
+	set := func(name, value string) {
+		if value != "" {
+			parameters.Set(name, value)
+		}
 	}
+	set("reason", f.Reason)
 	if f.Kind == "retry" {
-		if f.Target != "" {
-			body["target_topic"] = f.Target
-		}
-		if f.Order != "" {
-			body["order"] = f.Order
-		}
-		if f.Rate != "" {
-			body["rate_limit"] = number(f.Rate)
-		}
+		set("target_topic", f.Target)
+		set("order", f.Order)
+		set("rate_limit", f.Rate)
 		if f.Suspicious {
-			body["include_suspicious"] = true
+			set("include_suspicious", "true")
 		}
-		if f.Ramp == rampSteps {
-			body["ramp"] = f.ramp()
+	}
+	if f.Kind == "retry" && f.Ramp == rampSteps {
+		parameters.Set("ramp.steps", f.Steps) // also none, which the API refuses
+		set("ramp.wait", f.Wait)
+		set("ramp.max_came_back", shareOf(f.CameBack))
+		if f.Confirm {
+			set("ramp.confirm", "verified")
 		}
 	}
 	var request client.JobRequest
-	content, err := json.Marshal(body)
+	content, err := json.Marshal(client.PlanBody(parameters))
 	if err != nil {
 		return request, err
 	}
 	return request, json.Unmarshal(content, &request)
 }
 
-func (f *planForm) ramp() map[string]any {
-	steps := []any{}
-	for step := range strings.SplitSeq(f.Steps, ",") {
-		if step = strings.TrimSpace(step); step != "" {
-			steps = append(steps, number(step))
-		}
+// shareOf is a percentage as a share, or the text if it is none.
+func shareOf(percent string) string {
+	number, err := strconv.ParseFloat(percent, 64)
+	share := strconv.FormatFloat(number/100, 'f', -1, 64)
+	if err != nil || !json.Valid([]byte(share)) { // NaN is no JSON
+		return percent
 	}
-	ramp := map[string]any{"steps": steps}
-	if f.Wait != "" {
-		ramp["wait"] = f.Wait
-	}
-	if f.CameBack != "" {
-		ramp["max_came_back"] = f.CameBack
-		percent, err := strconv.ParseFloat(f.CameBack, 64)
-		if share := strconv.FormatFloat(percent/100, 'f', -1, 64); err == nil && json.Valid([]byte(share)) { // NaN is no JSON
-			ramp["max_came_back"] = json.RawMessage(share)
-		}
-	}
-	if f.Confirm {
-		ramp["confirm"] = "verified"
-	}
-	return ramp
+	return share
 }

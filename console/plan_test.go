@@ -85,7 +85,7 @@ func TestFiltersOfAPlanAreThoseOfItsForm(t *testing.T) {
 	query, err := url.ParseQuery("status=PENDING,DEAD&ids=a,b&key=&created_from=2026-02-20T10:30:00.5Z&origin_offset=9007199254740993&suspicious=true" +
 		"&header.tenant=x&payload.a.b=7&not.key=42&not.key=43&not.header.h=y&not.origin_partition=3&group=g&not.class=c")
 	require.NoError(t, err)
-	body, err := json.Marshal(bodyOf(filtersOf(query)))
+	body, err := json.Marshal(client.PlanBody(filtersOf(query)))
 	require.NoError(t, err)
 	var back client.Filters
 	require.NoError(t, json.Unmarshal(body, &back), string(body))

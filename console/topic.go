@@ -87,7 +87,7 @@ func (v *visit) topic() (*answer, error) {
 				return nil
 			}
 			params := client.ListMessagesParams{PageSize: new(int64(messagesPerPage)), Cursor: v.query("cursor")}
-			found, err := v.api.ListMessages(ctx, topic, &params, v.passedOn(list.listing, "span")...)
+			found, err := v.api.ListMessages(ctx, topic, &params, v.passedOn(list.listing, "span"))
 			return v.fill(&list, found, err)
 		},
 		v.part(func(ctx context.Context) { data.Arrivals, data.ArrivalsError = v.arrivals(ctx, topic) }, "arrivals"),

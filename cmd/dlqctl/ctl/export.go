@@ -75,7 +75,7 @@ const longestPause = 10 * time.Second
 // export reads messages until there are no more, and continues after an outage of the API. It returns the cursor after the
 // last message that take has taken.
 func (s *session) export(ctx context.Context, topic string, f *exportFlags, take func(client.ExportedMessage) error) (string, error) {
-	options, err := queryOf(f.filters)
+	query, err := parametersOf(f.filters)
 	if err != nil {
 		return "", err
 	}
@@ -90,7 +90,7 @@ func (s *session) export(ctx context.Context, topic string, f *exportFlags, take
 			params.Limit = new(f.limit - taken)
 		}
 		var failed error
-		for message, err := range s.client.Export(ctx, topic, params, append(options, client.SeeEnd(&end))...) {
+		for message, err := range s.client.Export(ctx, topic, params, client.Queries(query), client.SeeEnd(&end)) {
 			if failed = err; err != nil {
 				break
 			}

@@ -2,27 +2,26 @@ package ctl
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"dlqmanager/client"
 )
 
 // filterAnnotation marks the flags that choose messages, which docs/dlqctl.md lists once.
 const filterAnnotation = "filter"
 
-// fieldNames are the names in the contract of flags whose names differ by more than hyphens.
-var fieldNames = map[string]string{
-	"id": "ids", "header": "headers", "rate": "rate_limit", "ramp": "steps", "ramp-wait": "wait", "ramp-confirm": "confirm",
+// parameterNames are the names in the contract of flags whose names differ by more than hyphens.
+var parameterNames = map[string]string{
+	"id": "ids", "rate": "rate_limit",
+	"ramp": "ramp.steps", "ramp-wait": "ramp.wait", "ramp-confirm": "ramp.confirm", "max-came-back": "ramp.max_came_back",
 }
 
-// newFlags makes a set of flags that become fields of a request.
+// newFlags makes a set of flags that become parameters or fields of a request.
 func newFlags() *pflag.FlagSet { return pflag.NewFlagSet("fields", pflag.ContinueOnError) }
 
 // addFilters gives a command the flags that choose messages.
@@ -52,121 +51,67 @@ func (s *session) addFilters(cmd *cobra.Command) *pflag.FlagSet {
 	return flags
 }
 
-// fieldsOf returns the values of the flags that are given, by their names in the contract.
-func fieldsOf(sets ...*pflag.FlagSet) (fields map[string]any, err error) {
-	fields = map[string]any{}
+// parametersOf returns the flags that are given as parameters, by their names in the contract. A value within a field has a parameter of
+// its own, such as header.tenant.
+func parametersOf(sets ...*pflag.FlagSet) (parameters url.Values, err error) {
+	parameters = url.Values{}
 	for _, set := range sets {
 		set.VisitAll(func(flag *pflag.Flag) {
 			if flag.Changed && err == nil {
-				fields[cmp.Or(fieldNames[flag.Name], underscored(flag.Name))], err = fieldOf(flag)
+				err = addParameter(parameters, flag)
 			}
 		})
 	}
-	return fields, err
+	return parameters, err
 }
 
-func underscored(name string) string { return strings.ReplaceAll(name, "-", "_") }
-
-// fieldOf reads the value of a flag. An id may be written as -o name prints it.
-func fieldOf(flag *pflag.Flag) (any, error) {
+// addParameter adds the value of a flag. An id may be written as -o name prints it.
+func addParameter(parameters url.Values, flag *pflag.Flag) error {
 	text := flag.Value.String()
 	list, _ := flag.Value.(pflag.SliceValue)
 	switch {
 	case flag.Name == "group" || flag.Name == "target-id":
-		return withoutNoun(text), nil
-	case flag.Name == "header" || flag.Name == "payload":
-		return pairs(flag.Name, list.GetSlice())
-	case flag.Name == "not":
-		return negations(list.GetSlice())
-	case flag.Value.Type() == "stringSlice":
+		text = withoutNoun(text)
+	case flag.Value.Type() == "stringArray":
+		return addPairs(parameters, flag.Name, list.GetSlice())
+	case list != nil:
 		values := list.GetSlice()
 		if len(values) == 0 || slices.Contains(values, "") { // such as --id "$IDS" without the variable: it would choose more than was meant
-			return nil, usageError{fmt.Errorf("--%s is empty: leave it out, or give a value", flag.Name)}
+			return usageError{fmt.Errorf("--%s is empty: leave it out, or give a value", flag.Name)}
 		}
 		if flag.Name == "id" {
 			values = named(values)
 		}
-		return values, nil
-	case flag.Value.Type() != "string":
-		return json.RawMessage(text), nil // numbers, and true or false, are written as in JSON
+		text = strings.Join(values, ",")
 	}
-	return text, nil
+	parameters.Set(cmp.Or(parameterNames[flag.Name], underscored(flag.Name)), text)
+	return nil
 }
 
-// queryOf returns the flags that are given as parameters of a list. A value within a field has a parameter of its own, such as
-// header.tenant.
-func queryOf(sets ...*pflag.FlagSet) (options []client.RequestOption, err error) {
-	var add func(name string, value any)
-	add = func(name string, value any) {
-		switch value := value.(type) {
-		case map[string]string:
-			for inner, text := range value {
-				add(strings.TrimSuffix(name, "s")+"."+inner, text)
+func underscored(name string) string { return strings.ReplaceAll(name, "-", "_") }
+
+// addPairs adds the values of headers, of paths or of excluded filters, each as a parameter of its own.
+func addPairs(parameters url.Values, flag string, pairs []string) error {
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return usageError{fmt.Errorf("--%s %q: write it as NAME=VALUE", flag, pair)}
+		}
+		if flag == "not" && !strings.HasPrefix(name, "header.") && !strings.HasPrefix(name, "payload.") {
+			name = underscored(name)
+		}
+		switch parameter := flag + "." + name; {
+		case flag != "not" && parameters.Has(parameter):
+			return usageError{fmt.Errorf("--%s %s is given twice", flag, name)}
+		case parameter == "not.origin_partition" || parameter == "not.origin_offset":
+			number, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return usageError{fmt.Errorf("--not %s: %q is no whole number", name, value)}
 			}
-		case map[string][]any:
-			for inner, excluded := range value {
-				for _, one := range excluded {
-					add(name+"."+inner, one)
-				}
-			}
-		case []string:
-			add(name, strings.Join(value, ","))
-		case json.RawMessage:
-			add(name, string(value))
+			parameters.Add(parameter, strconv.FormatInt(number, 10))
 		default:
-			options = append(options, client.Query(name, fmt.Sprint(value)))
+			parameters.Add(parameter, value)
 		}
 	}
-	fields, err := fieldsOf(sets...)
-	for name, value := range fields {
-		add(name, value)
-	}
-	return options, err
-}
-
-func cut(flag, pair string) (name, value string, err error) {
-	name, value, ok := strings.Cut(pair, "=")
-	if !ok || name == "" {
-		return "", "", usageError{fmt.Errorf("--%s %q: write it as NAME=VALUE", flag, pair)}
-	}
-	return name, value, nil
-}
-
-// pairs returns the values of headers or of paths.
-func pairs(flag string, list []string) (map[string]string, error) {
-	values := map[string]string{}
-	for _, pair := range list {
-		name, value, err := cut(flag, pair)
-		if err != nil {
-			return nil, err
-		}
-		if _, twice := values[name]; twice {
-			return nil, usageError{fmt.Errorf("--%s %s is given twice", flag, name)}
-		}
-		values[name] = value
-	}
-	return values, nil
-}
-
-// negations returns the excluded values, each field with a list.
-func negations(list []string) (map[string][]any, error) {
-	not := map[string][]any{}
-	for _, pair := range list {
-		name, value, err := cut("not", pair)
-		if err != nil {
-			return nil, err
-		}
-		var excluded any = value
-		if header, ok := strings.CutPrefix(name, "header."); ok {
-			name, excluded = "headers", map[string]string{header: value}
-		} else if path, ok := strings.CutPrefix(name, "payload."); ok {
-			name, excluded = "payload", map[string]string{path: value}
-		} else if name = underscored(name); name == "origin_partition" || name == "origin_offset" {
-			if excluded, err = strconv.ParseInt(value, 10, 64); err != nil {
-				return nil, usageError{fmt.Errorf("--not %s: %q is no whole number", name, value)}
-			}
-		}
-		not[name] = append(not[name], excluded)
-	}
-	return not, nil
+	return nil
 }

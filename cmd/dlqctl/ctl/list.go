@@ -71,12 +71,12 @@ func (s *session) listCommand(use, short, example string, v view, fetch call, fi
 		if *limit < 0 {
 			return usageError{fmt.Errorf("--limit is 0 or more, not %d", *limit)}
 		}
-		queries, err := queryOf(filters, parameters)
+		query, err := parametersOf(filters, parameters)
 		if err != nil {
 			return err
 		}
 		return s.list(cmd.Context(), p, cmp.Or(*limit, math.MaxInt64), func(page ...client.RequestOption) ([]byte, error) {
-			return fetch(cmd.Context(), s.client, args, append(page, queries...)...)
+			return fetch(cmd.Context(), s.client, args, append(page, client.Queries(query))...)
 		})
 	})
 	return cmd

@@ -124,11 +124,11 @@ func loopback(address string) (string, error) {
 // awaitChange returns when the newest message that matches is another than at the tag, and its tag. Unlike an export, the
 // look is not audited.
 func (s *session) awaitChange(ctx context.Context, topic string, filters *pflag.FlagSet, tag string) (string, error) {
-	options, err := queryOf(filters)
+	query, err := parametersOf(filters)
 	if err != nil {
 		return "", err
 	}
-	options = append(options, client.Query("page_size", "1"))
+	options := []client.RequestOption{client.Queries(query), client.Query("page_size", "1")}
 	if tag != "" {
 		options = append(options, client.Header("If-None-Match", tag))
 	}

@@ -52,19 +52,13 @@ func (s *session) planFlags(cmd *cobra.Command, retry bool) planFlags {
 
 // request makes the body of a plan.
 func (f planFlags) request(kind, topic string) (request client.JobRequest, err error) {
-	body, err := fieldsOf(f.filters, f.job)
+	parameters, err := parametersOf(f.filters, f.job, f.ramp)
 	if err != nil {
 		return request, err
 	}
-	ramp, err := fieldsOf(f.ramp)
-	if err != nil {
-		return request, err
-	}
-	if len(ramp) > 0 {
-		body["ramp"] = ramp
-		if ramp["steps"] == nil {
-			return request, usageError{errors.New("--ramp-wait, --ramp-confirm and --max-came-back need --ramp, such as --ramp 1,10,100")}
-		}
+	body := client.PlanBody(parameters)
+	if body["ramp"] != nil && !parameters.Has("ramp.steps") {
+		return request, usageError{errors.New("--ramp-wait, --ramp-confirm and --max-came-back need --ramp, such as --ramp 1,10,100")}
 	}
 	body["kind"], body["topic"] = kind, topic
 	return as[client.JobRequest](body)
@@ -184,11 +178,11 @@ A whole topic needs --all. The job is a workflow: it goes on when dlqctl ends. "
 	all := cmd.Flags().Bool("all", false, "take every message of the topic")
 	cmd.ValidArgsFunction = s.arguments(completeTopics)
 	cmd.RunE = s.showing(jobsView.one(), func(cmd *cobra.Command, args []string, p *printer) error {
-		chosen, err := fieldsOf(f.filters)
+		chosen, err := parametersOf(f.filters)
 		if err != nil {
 			return err
 		}
-		delete(chosen, "status") // every message may have it
+		chosen.Del("status") // every message may have it
 		if len(chosen) == 0 && !*all {
 			return usageError{errors.New("choose messages with a filter such as --group or --error, or the whole topic with --all")}
 		}
