@@ -23,7 +23,7 @@ func formatJSON(content []byte, limit int) (tokens []token, isCut bool) {
 		i = f.next(content, i)
 	}
 	f.flush()
-	return f.tokens, false
+	return f.tokens, f.isCut
 }
 
 type jsonFormatter struct {
@@ -32,6 +32,7 @@ type jsonFormatter struct {
 	depth   int
 	written int
 	limit   int
+	isCut   bool
 }
 
 // next writes what begins at i, and returns where it ends.
@@ -103,7 +104,7 @@ func (f *jsonFormatter) add(class string, text []byte) {
 	f.flush()
 	if left := f.limit - f.written; len(text) > left {
 		text = cutText(text, max(left, 0)+1)
-		f.written = f.limit
+		f.written, f.isCut = f.limit, true
 	}
 	f.written += len(text)
 	f.tokens = append(f.tokens, token{class, string(text)})

@@ -207,6 +207,19 @@ func TestALargeValueIsCutOnThePageAndWholeInTheDownload(t *testing.T) {
 	}
 }
 
+func TestALongTextInJSONIsNotCutInSilence(t *testing.T) {
+	t.Parallel()
+	text := `"` + strings.Repeat("a", 100_000) + `"`
+	b := openMessage(t, letter(func(m *client.MessageDetail) { m.Value, m.Key = bytesOf(text), bytesOf(text) }))
+	for _, path := range messagePages {
+		page := b.get(path + "?view=" + viewJSON)
+		require.Less(t, len(page.text), 200_000)
+		for _, part := range []string{"value", "key"} {
+			require.Contains(t, page.text, `href="`+path+`/value?part=`+part+`" download>Download all 97.7 KiB`)
+		}
+	}
+}
+
 func TestADownloadedValueNeverRuns(t *testing.T) {
 	t.Parallel()
 	b := openMessage(t, letter(func(m *client.MessageDetail) { m.Value = bytesOf("<script>alert(1)</script>"); m.Key = bytesOf("") }))
