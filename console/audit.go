@@ -32,7 +32,7 @@ func (v *visit) audit() (*answer, error) {
 	}
 	if found != nil {
 		d.Operations = found.Value.Operations
-		d.turn(asked, found.Value.Pagination.NextCursor)
+		d.listing = d.turned(asked, found.Value.Pagination.NextCursor)
 	}
 	return showFiltered("audit", v.text("Audit"), d, d.Refused)
 }

@@ -28,7 +28,7 @@ func (v *visit) groups() (*answer, error) {
 		answer, err := v.api.ListGroups(ctx, params)
 		if err == nil {
 			data.Groups = answer.Value.Groups
-			data.turn(data.Asked, answer.Value.Pagination.NextCursor)
+			data.listing = data.turned(data.Asked, answer.Value.Pagination.NextCursor)
 		}
 		return err
 	}, func(ctx context.Context) error {

@@ -43,7 +43,7 @@ func (v *visit) jobs() (*answer, error) {
 		return nil, err
 	}
 	list := listing{Path: "/jobs", Asked: asked}
-	list.turn(asked, answer.Value.Pagination.NextCursor)
+	list = list.turned(asked, answer.Value.Pagination.NextCursor)
 	page := &jobsPage{
 		listing: list, Chips: list.chips(jobFilters, v.jobFilter), Here: pageOf("/jobs", asked), Conflict: v.URL.Query().Get("conflict"),
 	}

@@ -16,14 +16,15 @@ type listing struct {
 	Refused string
 }
 
-// turn finds the first and the next page for the parameters of an address.
-func (l *listing) turn(asked url.Values, next *string) {
+// turned is the list with its first and its next page, for the parameters of an address.
+func (l listing) turned(asked url.Values, next *string) listing {
 	if asked.Get("cursor") != "" {
 		l.First = pageOf(l.Path, without(asked, "cursor"))
 	}
 	if next != nil {
 		l.Next = pageOf(l.Path, with(without(asked, "page"), "cursor", *next))
 	}
+	return l
 }
 
 // Only is the first page with another value of a parameter, and no others of its name.

@@ -32,7 +32,7 @@ func (v *visit) fill(list *messageList, found *client.Answer[client.MessageList]
 	list.Refused, err = v.refusedFilters(err)
 	if found != nil {
 		list.Messages, list.Pagination = found.Value.Messages, found.Value.Pagination
-		list.turn(v.URL.Query(), list.Pagination.NextCursor)
+		list.listing = list.turned(v.URL.Query(), list.Pagination.NextCursor)
 	}
 	return err
 }

@@ -16,6 +16,6 @@ func (v *visit) retries() (*answer, error) {
 		return nil, err
 	}
 	d := retriesData{Retries: got.Value.Retries, listing: listing{Path: "/retries", Asked: v.asked("topic", "actor", "cursor")}}
-	d.turn(d.Asked, got.Value.Pagination.NextCursor)
+	d.listing = d.turned(d.Asked, got.Value.Pagination.NextCursor)
 	return show("retries", v.text("Retries"), d)
 }
