@@ -69,18 +69,11 @@ type RetryInput struct {
 	TargetTopic string `json:"target_topic,omitempty"`
 }
 
-// Claimed is the result of MarkRetrying, as in the Temporal Web UI.
-type Claimed struct {
-	OriginalTopic string `json:"original_topic"`
-	RetryCount    int    `json:"retry_count"`
-	MaxRetries    int    `json:"max_retries"`
-}
-
 // MarkRetrying claims the message for the workflow. Before that, MarkRetrying releases the claim of a
 // workflow that was terminated.
-func (a *Retry) MarkRetrying(ctx context.Context, in RetryInput) (Claimed, error) {
+func (a *Retry) MarkRetrying(ctx context.Context, in RetryInput) (dlq.Claim, error) {
 	if err := checkOwner(ctx, in.Owner); err != nil {
-		return Claimed{}, err
+		return dlq.Claim{}, err
 	}
 	claim, err := a.Store.Claim(ctx, in.MessageID, in.Owner, in.OperationID)
 	if owned, ok := errors.AsType[*dlq.OwnedError](err); ok {
@@ -88,7 +81,7 @@ func (a *Retry) MarkRetrying(ctx context.Context, in RetryInput) (Claimed, error
 			claim, err = a.Store.Claim(ctx, in.MessageID, in.Owner, in.OperationID)
 		}
 	}
-	return Claimed{OriginalTopic: claim.OriginalTopic, RetryCount: claim.RetryCount, MaxRetries: claim.MaxRetries}, toTemporal(err)
+	return claim, toTemporal(err)
 }
 
 // checkOwner refuses an owner that is another workflow: a workflow that somebody else has written could

@@ -190,13 +190,13 @@ type Owner struct {
 // IsZero reports whether there is no owner.
 func (o Owner) IsZero() bool { return o == Owner{} }
 
-// Claim is a message that its owner may send now.
+// Claim is a message that its owner may send now. Histories have its JSON.
 type Claim struct {
-	OriginalTopic string
-	RetryCount    int // including this claim
-	MaxRetries    int
-	// Size is the size of the record to be sent, in bytes.
-	Size int64
+	OriginalTopic string `json:"original_topic"`
+	RetryCount    int    `json:"retry_count"` // including this claim
+	MaxRetries    int    `json:"max_retries"`
+	// Size is the size of the record to be sent, in bytes, for the worker only.
+	Size int64 `json:"-"`
 }
 
 // Envelope is the part of a claimed message that the publisher needs.

@@ -29,7 +29,7 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 	step := activities.RetryInput{MessageID: in.MessageID, Owner: ownerOf(ctx), OperationID: in.OperationID, TargetTopic: in.TargetTopic}
 
 	workflow.SetCurrentDetails(ctx, "Claiming the message.")
-	var claimed activities.Claimed
+	var claimed dlq.Claim
 	err := storeStep(ctx, "mark RETRYING", steps.MarkRetrying, step, &claimed)
 	if err != nil && ctx.Err() != nil && !isRefusal(err) {
 		// The claim may have been committed nevertheless.

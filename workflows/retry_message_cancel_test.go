@@ -212,7 +212,7 @@ func TestACancelledRetryOfAMessageThatIsGoneIsCancelled(t *testing.T) {
 	env := quietSuite().NewTestWorkflowEnvironment()
 	var steps *activities.Retry
 	env.RegisterActivity(&activities.Retry{})
-	env.OnActivity(steps.MarkRetrying, mock.Anything, mock.Anything).Return(activities.Claimed{}, errors.New("connection reset"))
+	env.OnActivity(steps.MarkRetrying, mock.Anything, mock.Anything).Return(dlq.Claim{}, errors.New("connection reset"))
 	env.OnActivity(steps.Finalize, mock.Anything, mock.Anything).Return(activities.Finalized{},
 		temporal.NewNonRetryableApplicationError("gone", activities.TypeNotFound, nil)).Once()
 	env.RegisterDelayedCallback(env.CancelWorkflow, 100e6)

@@ -45,7 +45,7 @@ func newRetryEnv(t *testing.T, publish func(attempt int) (activities.Republished
 	var steps *activities.Retry
 	env.RegisterActivity(&activities.Retry{})
 	env.OnActivity(steps.MarkRetrying, mock.Anything, mock.Anything).
-		Return(activities.Claimed{OriginalTopic: "orders.v1", RetryCount: 1, MaxRetries: 3}, nil).Maybe()
+		Return(dlq.Claim{OriginalTopic: "orders.v1", RetryCount: 1, MaxRetries: 3}, nil).Maybe()
 	env.OnActivity(steps.Republish, mock.Anything, mock.Anything).
 		Return(func(context.Context, activities.RetryInput) (activities.Republished, error) {
 			env.publishes++
@@ -161,7 +161,7 @@ func TestRetryMessageFailsWithTheReasonWhenThereIsNothingToRetry(t *testing.T) {
 	var steps *activities.Retry
 	env.RegisterActivity(&activities.Retry{})
 	refused := &dlq.NotRetryableError{Status: dlq.StatusDead, RetryCount: 3, MaxRetries: 3}
-	env.OnActivity(steps.MarkRetrying, mock.Anything, mock.Anything).Return(activities.Claimed{},
+	env.OnActivity(steps.MarkRetrying, mock.Anything, mock.Anything).Return(dlq.Claim{},
 		temporal.NewApplicationErrorWithOptions(refused.Error(), activities.TypeNotRetryable,
 			temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{refused}}))
 	env.ExecuteWorkflow(workflows.RetryMessage, workflows.RetryMessageInput{MessageID: dlq.NewID()})
