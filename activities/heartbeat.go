@@ -28,16 +28,7 @@ type LaneReport struct {
 	Waiting string        `json:"waiting,omitempty"`
 	// Acknowledged are the messages that their target has acknowledged, and that are not
 	// finalized yet. The next attempt finalizes them before any publish.
-	Acknowledged []Acknowledged `json:"acknowledged,omitempty"`
-}
-
-// Acknowledged is a message that was delivered.
-type Acknowledged struct {
-	ID dlq.ID `json:"id"`
-	// RetryCount is the count at the claim, which tells this claim from a later claim.
-	RetryCount int `json:"retry_count"`
-	// At is where the target has the message; nil when unknown.
-	At *dlq.Acknowledgement `json:"at,omitempty"`
+	Acknowledged []dlq.PageOutcome `json:"acknowledged,omitempty"`
 }
 
 // heartbeat sends an activity's heartbeats in the background, as long as its steps return

@@ -107,7 +107,7 @@ type laneRun struct {
 	beat    *heartbeat[LaneReport]
 	started time.Time
 	// acknowledged has the messages that the previous attempt could not finalize.
-	acknowledged []Acknowledged
+	acknowledged []dlq.PageOutcome
 	// closedPages counts successive pages whose topics are all closed.
 	closedPages int
 	// doubtful is set when the messages that closed the target may be at fault themselves. The lane then scans on, to
@@ -310,7 +310,8 @@ func (l *laneRun) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.finalizeAcknowledged(ctx)
+	l.published(l.acknowledged)
+	return l.finishPage(ctx)
 }
 
 // endOf decides after an empty claim whether the lane returns, and with which result.

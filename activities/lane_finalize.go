@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"dlqmanager/dlq"
@@ -17,12 +18,7 @@ const (
 // published keeps the outcomes of a page in hand, and lets the heartbeat carry the acknowledged messages.
 func (l *laneRun) published(outcomes []dlq.PageOutcome) {
 	l.inHand, l.unanswered = outcomes, false
-	var acknowledged []Acknowledged
-	for i := range outcomes {
-		if o := &outcomes[i]; o.Result == dlq.ResultDelivered {
-			acknowledged = append(acknowledged, Acknowledged{ID: o.ID, RetryCount: o.RetryCount, At: o.Acknowledgement})
-		}
-	}
+	acknowledged := slices.DeleteFunc(slices.Clone(outcomes), func(o dlq.PageOutcome) bool { return o.Result != dlq.ResultDelivered })
 	l.beat.stepReturned(func(r *LaneReport) { r.Acknowledged = acknowledged })
 }
 
@@ -75,16 +71,6 @@ func (l *laneRun) finishPage(ctx context.Context) error {
 		// A stop does not interrupt this sleep, and is looked for above.
 		time.Sleep(pause)
 	}
-}
-
-// finalizeAcknowledged finalizes the messages that the previous attempt knew to be acknowledged.
-func (l *laneRun) finalizeAcknowledged(ctx context.Context) error {
-	outcomes := make([]dlq.PageOutcome, len(l.acknowledged))
-	for i, a := range l.acknowledged {
-		outcomes[i] = dlq.PageOutcome{Outcome: dlq.Outcome{ID: a.ID, Result: dlq.ResultDelivered, Acknowledgement: a.At}, RetryCount: a.RetryCount}
-	}
-	l.published(outcomes)
-	return l.finishPage(ctx)
 }
 
 func textOf(err error) string {

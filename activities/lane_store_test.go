@@ -14,6 +14,7 @@ import (
 
 	"dlqmanager/activities"
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dlqtest"
 	"dlqmanager/store/postgres"
 )
 
@@ -37,13 +38,20 @@ func (s *blockedStore) NextPage(ctx context.Context, lane dlq.Lane, outcomes []d
 	return s.Store.NextPage(ctx, lane, outcomes, scan)
 }
 
+// deliveredAt is a delivered message as a heartbeat has it.
+func deliveredAt(id dlq.ID, retryCount int, at *dlq.Acknowledgement) dlq.PageOutcome {
+	o := dlq.PageOutcome{Outcome: dlqtest.Delivered(id), RetryCount: retryCount}
+	o.Acknowledgement = at
+	return o
+}
+
 func TestABlockedFinalizeIsRepeatedAndThePageIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "b", "b1"))
 	store := &blockedStore{Store: l.store}
 	store.blocked.Store(4) // for longer than a heartbeat
 	env := l.environment(t, store, l.target)
-	var acknowledged []activities.Acknowledged
+	var acknowledged []dlq.PageOutcome
 	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
 		var report activities.LaneReport
 		if _ = details.Get(&report); len(report.Acknowledged) > 0 {
@@ -52,9 +60,8 @@ func TestABlockedFinalizeIsRepeatedAndThePageIsNotSentAgain(t *testing.T) {
 	})
 	value, err := env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
 	require.NoError(t, err)
-	require.Equal(t, []activities.Acknowledged{
-		{ID: l.ids["a1"], RetryCount: 1, At: &dlq.Acknowledgement{Offset: 1}},
-		{ID: l.ids["b1"], RetryCount: 1, At: &dlq.Acknowledgement{Offset: 2}},
+	require.Equal(t, []dlq.PageOutcome{
+		deliveredAt(l.ids["a1"], 1, &dlq.Acknowledgement{Offset: 1}), deliveredAt(l.ids["b1"], 1, &dlq.Acknowledgement{Offset: 2}),
 	}, acknowledged, "the next attempt would know")
 	var result activities.LaneResult
 	require.NoError(t, value.Get(&result))
@@ -71,8 +78,9 @@ func TestMessagesAcknowledgedInAnEarlierAttemptAreNotSentAgain(t *testing.T) {
 	claim, _, err := l.store.NextPage(t.Context(), lane, nil, true)
 	require.NoError(t, err)
 	env := l.environment(t, l.store, l.target)
-	env.SetHeartbeatDetails(activities.LaneReport{Acknowledged: []activities.Acknowledged{
-		{ID: claim.Page[0].ID, RetryCount: claim.Page[0].RetryCount, At: &dlq.Acknowledgement{Partition: 3, Offset: 17}}, {ID: claim.Page[1].ID, RetryCount: 7}, {ID: dlq.NewID()},
+	env.SetHeartbeatDetails(activities.LaneReport{Acknowledged: []dlq.PageOutcome{
+		deliveredAt(claim.Page[0].ID, claim.Page[0].RetryCount, &dlq.Acknowledgement{Partition: 3, Offset: 17}),
+		deliveredAt(claim.Page[1].ID, 7, nil), deliveredAt(dlq.NewID(), 0, nil),
 	}})
 	_, err = env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
 	require.NoError(t, err)
@@ -128,7 +136,7 @@ func TestAcknowledgedMessagesSurviveAnAttemptThatFails(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
 	env := l.environment(t, unavailableStore{l.store}, l.target)
-	known := []activities.Acknowledged{{ID: l.ids["a1"], RetryCount: 1}}
+	known := []dlq.PageOutcome{deliveredAt(l.ids["a1"], 1, nil)}
 	env.SetHeartbeatDetails(activities.LaneReport{Acknowledged: known})
 	var last activities.LaneReport
 	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {

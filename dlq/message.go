@@ -230,13 +230,14 @@ type Outcome struct {
 	Acknowledgement *Acknowledgement `json:"acknowledgement,omitempty"`
 }
 
-// PageOutcome is how the claim of a message of a lane's page ended.
+// PageOutcome is how the claim of a message of a lane's page ended. The heartbeats of lanes have the JSON of delivered
+// messages, without the queues and their targets.
 type PageOutcome struct {
 	Outcome
 	// RetryCount is the count of the claim. The count tells this claim from a later claim.
 	RetryCount int `json:"retry_count"`
 	// Target has acknowledged or rejected the message, and so is open. Zero when unknown.
-	Target Target `json:"target,omitzero"`
+	Target Target `json:"-"`
 	// Wait is the queue of a message whose result is ResultWaiting.
 	Wait Wait `json:"-"`
 }

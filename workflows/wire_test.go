@@ -66,8 +66,11 @@ func requireNames(t *testing.T, of reflect.Type, seen map[reflect.Type]bool) {
 		if !field.IsExported() {
 			continue
 		}
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "-" {
+			continue // the field does not go into Temporal
+		}
 		if !field.Anonymous {
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			require.NotEmpty(t, name, "%s.%s has no name in JSON", of, field.Name)
 		}
 		requireNames(t, field.Type, seen)
