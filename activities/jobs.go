@@ -120,6 +120,10 @@ type StateInput struct {
 	ID     dlq.ID       `json:"id"`
 	State  dlq.JobState `json:"state"`
 	Reason string       `json:"reason"`
+	// TargetClosed pauses the job only if a target is still closed.
+	TargetClosed bool `json:"target_closed,omitempty"`
+	// Update is the id of the update that asked for this; empty if the job pauses or resumes by itself.
+	Update string `json:"update,omitempty"`
 }
 
 // StopJob stops the claims of the job. Claimed pages are still sent and finalized.
@@ -127,21 +131,11 @@ func (a *Jobs) StopJob(ctx context.Context, in StateInput) (dlq.Job, error) {
 	return shown(a.Store.StopJob(ctx, nil, in.ID, in.State, in.Reason))
 }
 
-// PauseInput is the input of PauseJob: the job, and the reason.
-type PauseInput struct {
-	ID     dlq.ID `json:"id"`
-	Reason string `json:"reason"`
-	// TargetClosed pauses the job only if a target is still closed.
-	TargetClosed bool `json:"target_closed,omitempty"`
-	// Update is the id of the update that asked for this; empty if the job pauses itself.
-	Update string `json:"update,omitempty"`
-}
-
 // PauseJob pauses the job. None of its messages are RETRYING afterwards.
 //
 // With in.TargetClosed the job stays PAUSING when its target is open: while a lane asks the target, the other lanes
 // wait as if the target were closed, and may say so after that lane has sent all its messages.
-func (a *Jobs) PauseJob(ctx context.Context, in PauseInput) (dlq.Job, error) {
+func (a *Jobs) PauseJob(ctx context.Context, in StateInput) (dlq.Job, error) {
 	if in.TargetClosed {
 		closed, err := a.Store.HasClosedTarget(ctx, in.ID)
 		if err != nil {
@@ -162,15 +156,8 @@ func (a *Jobs) PauseJob(ctx context.Context, in PauseInput) (dlq.Job, error) {
 	return shown(bulk, err)
 }
 
-// ResumeInput names the job to resume.
-type ResumeInput struct {
-	ID dlq.ID `json:"id"`
-	// Update is the id of the update that asked for this; empty if the job resumes by itself.
-	Update string `json:"update,omitempty"`
-}
-
 // ResumeJob makes a paused job RUNNING again.
-func (a *Jobs) ResumeJob(ctx context.Context, in ResumeInput) (dlq.Job, error) {
+func (a *Jobs) ResumeJob(ctx context.Context, in StateInput) (dlq.Job, error) {
 	asked, err := a.askedBy(ctx, in.ID, in.Update, dlq.CommandResume, "")
 	if err != nil {
 		return dlq.Job{}, toTemporal(err)

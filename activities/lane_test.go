@@ -355,7 +355,7 @@ func TestAJobWithAClosedTargetIsPausedOnlyWhileItIsClosed(t *testing.T) {
 		_, err := l.store.StopJob(t.Context(), nil, l.lane.Job, dlq.JobPausing, "closed")
 		require.NoError(t, err)
 		value, err := l.environment(t, l.store, l.target).ExecuteActivity("PauseJob",
-			activities.PauseInput{ID: l.lane.Job, Reason: "closed", TargetClosed: true})
+			activities.StateInput{ID: l.lane.Job, Reason: "closed", TargetClosed: true})
 		require.NoError(t, err)
 		var bulk dlq.Job
 		require.NoError(t, value.Get(&bulk))

@@ -232,7 +232,7 @@ var errContinueAsNew = errors.New("continue as new")
 
 // resume sets the job's state to RUNNING.
 func (r *bulkRun) resume(ctx workflow.Context) error {
-	in := activities.ResumeInput{ID: r.in.ID, Update: r.resumedBy}
+	in := activities.StateInput{ID: r.in.ID, State: dlq.JobRunning, Update: r.resumedBy}
 	r.resumedBy = ""
 	if err := r.updateOpenJob(storeOptions(r.jobCtx, "resume"), r.steps.ResumeJob, in); err != nil {
 		return err
@@ -257,7 +257,9 @@ func (r *bulkRun) recheckJob(ctx workflow.Context) error {
 func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	pause := r.Paused
 	r.resumedBy = "" // forget the update that resumed an earlier pause
-	in := activities.PauseInput{ID: r.in.ID, Reason: pause.Reason, TargetClosed: pause.TargetClosed, Update: pause.Update}
+	in := activities.StateInput{
+		ID: r.in.ID, State: dlq.JobPaused, Reason: pause.Reason, TargetClosed: pause.TargetClosed, Update: pause.Update,
+	}
 	if err := r.updateOpenJob(storeOptions(r.jobCtx, "pause: "+pause.Reason), r.steps.PauseJob, in); err != nil {
 		return err // nothing resumes a closed job
 	}

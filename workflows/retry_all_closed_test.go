@@ -36,12 +36,12 @@ func TestAJobIsNotPausedForATargetThatIsOpenAgain(t *testing.T) {
 	env.OnActivity(steps.StopJob, mock.Anything, mock.Anything).Return(func(context.Context, activities.StateInput) (dlq.Job, error) {
 		return in(dlq.JobPausing), nil
 	})
-	env.OnActivity(steps.PauseJob, mock.Anything, mock.Anything).Return(func(_ context.Context, pause activities.PauseInput) (dlq.Job, error) {
+	env.OnActivity(steps.PauseJob, mock.Anything, mock.Anything).Return(func(_ context.Context, pause activities.StateInput) (dlq.Job, error) {
 		require.True(t, pause.TargetClosed)
 		return bulk, nil // the store found no closed target
 	})
 	env.OnActivity(steps.ReadJob, mock.Anything, mock.Anything).Return(func(context.Context, dlq.ID) (dlq.Job, error) { return bulk, nil }).Maybe()
-	env.OnActivity(steps.ResumeJob, mock.Anything, mock.Anything).Return(func(context.Context, activities.ResumeInput) (dlq.Job, error) {
+	env.OnActivity(steps.ResumeJob, mock.Anything, mock.Anything).Return(func(context.Context, activities.StateInput) (dlq.Job, error) {
 		return in(dlq.JobRunning), nil
 	})
 	env.OnActivity(steps.EndJob, mock.Anything, mock.Anything).Return(func(_ context.Context, end activities.StateInput) (dlq.Job, error) {
