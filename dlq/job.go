@@ -207,7 +207,7 @@ type Job struct {
 	// CameBack is how many of the sent messages failed again and are in a dead-letter
 	// topic again. The number still grows after the job has ended.
 	CameBack int64 `json:"came_back"`
-	// RecentPerSecond is the average rate of about the last ten seconds.
+	// RecentPerSecond is the average rate of about the last ten seconds, as far as workers have noted samples.
 	RecentPerSecond float64 `json:"recent_per_second"`
 	// StartedAt, EndedAt and UpdatedAt are UTC; EndedAt is nil until the end.
 	StartedAt time.Time  `json:"started_at"`

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// recentWindow is the time that RecentPerSecond averages over.
+	// recentWindow is the longest time that RecentPerSecond averages over.
 	recentWindow = 10 * time.Second
 	// maxEstimate is a hundred years, which a time.Duration can hold; a longer estimate is unknown.
 	maxEstimate = 100 * 365 * 24 * time.Hour

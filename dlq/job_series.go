@@ -17,14 +17,14 @@ type JobSample struct {
 	Counts JobCounts
 }
 
-// SampleTick returns the tick of a sample of a job of this age. Only samples whose tick is a multiple of step are kept.
-// The step doubles with the age, so there are never more than MaxSamples.
+// SampleTick returns the tick of a sample of a job of this age. Only the newest three samples and those whose tick is a
+// multiple of step are kept. The step doubles with the age, so there are never more than MaxSamples.
 func SampleTick(age time.Duration) (tick, step int64) {
 	tick, step = max(int64(age/SampleInterval), 0), 1
-	for tick/step >= MaxSamples {
+	for tick/step >= MaxSamples-3 {
 		step *= 2
 	}
-	return tick - tick%step, step
+	return tick, step
 }
 
 // Series returns the counts of the job over time: at its start, of the samples, which are in the order of time, and the

@@ -19,10 +19,9 @@ func TestAJobNeverHasMoreSamplesThanTheLimit(t *testing.T) {
 		if kept[tick] {
 			continue
 		}
-		require.Zero(t, tick%step)
 		kept[tick] = true
 		for old := range kept {
-			if old%step != 0 {
+			if old%step != 0 && old <= tick-3 {
 				delete(kept, old)
 			}
 		}

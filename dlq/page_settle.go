@@ -29,9 +29,8 @@ func (q *QueueState) IsClosed() bool { return q.ID.Key == NoKey && q.Tries > 0 }
 
 // Settlement says what follows from the outcomes of a page.
 type Settlement struct {
-	// Counts has the messages of this page. Sent is how many of them count for the rate of the job.
+	// Counts has the messages of this page.
 	Counts JobCounts
-	Sent   int64
 	// Failed are the retries that were counted and did not deliver, and FailedKeys the messages that failed with them. Their
 	// keys are blocked.
 	Failed     []PageOutcome
@@ -56,7 +55,6 @@ func Settle(outcomes []PageOutcome, ended map[ID]*EndedClaim) Settlement {
 		case !isEnded:
 		case o.Result == ResultDelivered:
 			s.Counts.Retried++
-			s.Sent++
 		case o.Result == ResultWaiting:
 			queue := QueueID{Target: o.Wait.Target, Key: NoKey}
 			if o.Wait.OfKey {
@@ -71,7 +69,6 @@ func Settle(outcomes []PageOutcome, ended map[ID]*EndedClaim) Settlement {
 			s.Counts.Skipped++
 		default:
 			s.Failed = append(s.Failed, *o)
-			s.Sent++
 			switch m.Status {
 			case StatusDead:
 				s.Counts.Dead++
@@ -98,26 +95,4 @@ func Settle(outcomes []PageOutcome, ended map[ID]*EndedClaim) Settlement {
 		}
 	}
 	return s
-}
-
-// RateWindow counts messages in periods of ten seconds.
-type RateWindow struct {
-	StartedAt       time.Time
-	Count, Previous int64
-}
-
-const rateWindow = 10 * time.Second
-
-// Add counts n messages at a time.
-func (w *RateWindow) Add(n int64, now time.Time) {
-	if n == 0 {
-		return
-	}
-	switch age := now.Sub(w.StartedAt); {
-	case age >= 2*rateWindow || age < 0: // the clock was set back
-		*w = RateWindow{StartedAt: now}
-	case age >= rateWindow:
-		*w = RateWindow{StartedAt: w.StartedAt.Add(rateWindow), Previous: w.Count}
-	}
-	w.Count += n
 }

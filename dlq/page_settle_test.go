@@ -42,25 +42,23 @@ func TestEachOutcomeIsCountedByTheStatusOfItsMessage(t *testing.T) {
 		result    dlq.Result
 		status    dlq.Status
 		counts    dlq.JobCounts
-		sent      int64
 		isFailed  bool
 		blocksKey bool
 	}{
-		{dlq.ResultDelivered, dlq.StatusResolved, dlq.JobCounts{Retried: 1}, 1, false, false},
-		{dlq.ResultFailed, dlq.StatusPending, dlq.JobCounts{Failed: 1}, 1, true, true},
-		{dlq.ResultFailed, dlq.StatusDead, dlq.JobCounts{Dead: 1}, 1, true, true},
-		{dlq.ResultFailed, dlq.StatusResolved, dlq.JobCounts{}, 1, true, false}, // another owner has delivered the message
-		{dlq.ResultRejected, dlq.StatusDead, dlq.JobCounts{Dead: 1}, 1, true, true},
-		{dlq.ResultRejected, dlq.StatusResolved, dlq.JobCounts{}, 1, true, false},
-		{dlq.ResultSkipped, dlq.StatusPending, dlq.JobCounts{Skipped: 1}, 0, false, false},
-		{dlq.ResultReleased, dlq.StatusPending, dlq.JobCounts{Skipped: 1}, 0, false, false},
-		{dlq.ResultWaiting, dlq.StatusPending, dlq.JobCounts{}, 0, false, false},
+		{dlq.ResultDelivered, dlq.StatusResolved, dlq.JobCounts{Retried: 1}, false, false},
+		{dlq.ResultFailed, dlq.StatusPending, dlq.JobCounts{Failed: 1}, true, true},
+		{dlq.ResultFailed, dlq.StatusDead, dlq.JobCounts{Dead: 1}, true, true},
+		{dlq.ResultFailed, dlq.StatusResolved, dlq.JobCounts{}, true, false}, // another owner has delivered the message
+		{dlq.ResultRejected, dlq.StatusDead, dlq.JobCounts{Dead: 1}, true, true},
+		{dlq.ResultRejected, dlq.StatusResolved, dlq.JobCounts{}, true, false},
+		{dlq.ResultSkipped, dlq.StatusPending, dlq.JobCounts{Skipped: 1}, false, false},
+		{dlq.ResultReleased, dlq.StatusPending, dlq.JobCounts{Skipped: 1}, false, false},
+		{dlq.ResultWaiting, dlq.StatusPending, dlq.JobCounts{}, false, false},
 	} {
 		s := settlement{}
 		s.add(candidate(1, 7), test.result, test.status)
 		got := dlq.Settle(s.outcomes, s.ended)
 		require.Equal(t, test.counts, got.Counts, "%s %s", test.result, test.status)
-		require.Equal(t, test.sent, got.Sent, "%s %s", test.result, test.status)
 		require.Equal(t, test.isFailed, len(got.Failed) == 1, "%s %s", test.result, test.status)
 		require.Equal(t, test.blocksKey, len(got.FailedKeys) == 1, "%s %s", test.result, test.status)
 		require.Equal(t, test.result == dlq.ResultWaiting, len(got.Wait) == 1, "%s %s", test.result, test.status)
@@ -164,26 +162,4 @@ func TestALostDeliveryOpensItsTarget(t *testing.T) {
 	s.add(candidate(1, 7), dlq.ResultDelivered, dlq.StatusResolved).Target = partition(1).Target
 	got := dlq.Settle(s.outcomes, nil)
 	require.Equal(t, dlq.Settlement{Opened: []dlq.Target{partition(1).Target, partition(dlq.AnyPartition).Target}}, got)
-}
-
-func TestTheRateWindowCountsInPeriodsOfTenSeconds(t *testing.T) {
-	t.Parallel()
-	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	w := dlq.RateWindow{StartedAt: start}
-	for _, test := range []struct {
-		at   time.Duration
-		n    int64
-		want dlq.RateWindow
-	}{
-		{0, 1, dlq.RateWindow{StartedAt: start, Count: 1}},
-		{9999 * time.Millisecond, 2, dlq.RateWindow{StartedAt: start, Count: 3}},
-		{10 * time.Second, 4, dlq.RateWindow{StartedAt: start.Add(10 * time.Second), Count: 4, Previous: 3}},
-		{29 * time.Second, 1, dlq.RateWindow{StartedAt: start.Add(20 * time.Second), Count: 1, Previous: 4}},
-		{29 * time.Second, 0, dlq.RateWindow{StartedAt: start.Add(20 * time.Second), Count: 1, Previous: 4}},
-		{28 * time.Second, 1, dlq.RateWindow{StartedAt: start.Add(20 * time.Second), Count: 2, Previous: 4}}, // the clock steps back
-		{40 * time.Second, 5, dlq.RateWindow{StartedAt: start.Add(40 * time.Second), Count: 5}},
-	} {
-		w.Add(test.n, start.Add(test.at))
-		require.Equal(t, test.want, w, "after %s", test.at)
-	}
 }

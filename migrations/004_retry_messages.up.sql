@@ -113,9 +113,6 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_jobs (
     statuses_done     INT         NOT NULL DEFAULT 0,           -- how many statuses of the scope have been read
     cursor_created_at TIMESTAMPTZ NOT NULL DEFAULT '-infinity', -- of the last message that was read in the present status
     cursor_seq        BIGINT      NOT NULL DEFAULT -9223372036854775808, -- likewise
-    window_started_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),       -- of the ten seconds that are being counted
-    window_count      BIGINT      NOT NULL DEFAULT 0,           -- messages changed in them
-    previous_count    BIGINT      NOT NULL DEFAULT 0,           -- messages changed in the ten seconds before
     started_at   TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
     updated_at   TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
     ended_at     TIMESTAMPTZ,                             -- null until it has ended
@@ -161,9 +158,6 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_job_lanes (
     failed            BIGINT      NOT NULL DEFAULT 0,     -- PENDING again
     dead              BIGINT      NOT NULL DEFAULT 0,     -- not delivered, and not to be tried again
     skipped           BIGINT      NOT NULL DEFAULT 0,     -- claimed and not sent, being blocked
-    window_started_at TIMESTAMPTZ NOT NULL DEFAULT NOW(), -- of the ten seconds that are being counted
-    window_count      BIGINT      NOT NULL DEFAULT 0,     -- messages that were delivered or failed in them
-    previous_count    BIGINT      NOT NULL DEFAULT 0,     -- likewise, of the ten seconds before
     epoch             INT         NOT NULL DEFAULT 0,     -- which attempt may claim and finalize
     updated_at        TIMESTAMPTZ NOT NULL DEFAULT NOW(),
     -- Claimed and not finalized. Written twice for each page, a compressed array would cost more
@@ -179,8 +173,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_job_lanes (
 ALTER TABLE dlq.dlq_job_lanes ALTER COLUMN page SET STORAGE EXTERNAL;
 
 CREATE OR REPLACE VIEW dlq.dlq_job_lanes_now AS
-SELECT b.id AS job_id, n.lane, l.pages, l.page, l.cursor, l.waiting, l.retried, l.failed, l.dead, l.skipped,
-    l.window_started_at, l.window_count, l.previous_count, l.updated_at
+SELECT b.id AS job_id, n.lane, l.pages, l.page, l.cursor, l.waiting, l.retried, l.failed, l.dead, l.skipped, l.updated_at
 FROM dlq.dlq_jobs b
 CROSS JOIN LATERAL generate_series(0, least(greatest(b.lanes, 0), 1024) - 1) AS n (lane) -- a row edited by hand may have any number
 CROSS JOIN LATERAL (
@@ -192,7 +185,8 @@ CROSS JOIN LATERAL (
 ) AS l;
 
 -- dlq_job_samples: the counts of each job over time, as in dlq_jobs and dlq_job_lanes. The tick of a
--- sample is the age of its job in units of five seconds. Older samples of a long job are thinned out.
+-- sample is the age of its job in units of five seconds. Older samples of a long job are thinned out. The rate
+-- of a running job follows from the newest.
 CREATE TABLE IF NOT EXISTS dlq.dlq_job_samples (
     job_id  UUID NOT NULL REFERENCES dlq.dlq_jobs ON DELETE CASCADE,
     tick    BIGINT NOT NULL, at TIMESTAMPTZ NOT NULL,

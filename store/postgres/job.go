@@ -13,11 +13,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// jobsSQL reads jobs with the sum of their lanes. A job without lanes counts in its row, like one more lane.
-// The rate includes each lane's current window of ten seconds, and the part of the previous window that is not
-// older than that. Epochs are subtracted, because infinite times, which were written by hand, cannot be. A
-// running job shows the reason of any of its queues, preferably of a closed target. Closed queues are few, and
-// sorted, since no index has their order.
+// jobsSQL reads jobs with the sum of their lanes. The rate is since the oldest sample of the last ten seconds, or since
+// the start. Without such a sample it is 0: no worker notes samples, so none sends. Times that were written by hand, and
+// times before the clock was set back, may be in the future, and do not count. A running job shows the reason of any of
+// its queues, preferably of a closed target. Closed queues are few, and sorted, since no index has their order.
 const jobsSQL = `
 SELECT b.id, b.workflow_id, b.spec, b.rate_limit, b.state,
 	CASE WHEN b.state = 'RUNNING' AND l.waiting > 0 THEN COALESCE(
@@ -26,26 +25,28 @@ SELECT b.id, b.workflow_id, b.spec, b.rate_limit, b.state,
 		b.reason) ELSE b.reason END,
 	b.lanes, b.upper_bound, b.matched, NOT b.counted, b.multi_target,
 	b.came_back, l.retried, l.failed, l.dead, b.changed, b.skipped + l.skipped, CASE WHEN b.ended_at IS NULL THEN l.waiting ELSE 0 END,
-	l.recent / least(10, greatest(1, extract(epoch FROM clock_timestamp())::float8 - extract(epoch FROM b.started_at)::float8)),
+	COALESCE(greatest(l.retried::float8 + l.failed + l.dead + b.changed - s.sent, 0)
+		/ greatest(extract(epoch FROM clock_timestamp() - s.at)::float8, 1), 0),
 	b.started_at, greatest(b.updated_at, l.updated_at), b.ended_at
 FROM dlq.dlq_jobs b
 CROSS JOIN LATERAL (
 	SELECT COALESCE(sum(retried), 0)::bigint AS retried, COALESCE(sum(failed), 0)::bigint AS failed,
 		COALESCE(sum(dead), 0)::bigint AS dead, COALESCE(sum(skipped), 0)::bigint AS skipped,
-		COALESCE(sum(waiting), 0)::bigint AS waiting, max(updated_at) AS updated_at,
-		COALESCE(sum(CASE
-			WHEN age < 10 THEN window_count + previous_count * (1 - age / 10)
-			WHEN age < 20 THEN window_count * (2 - age / 10)
-			ELSE 0 END), 0) AS recent
-	FROM (
-		SELECT retried, failed, dead, skipped, waiting, updated_at, window_started_at, window_count, previous_count
-		FROM dlq.dlq_job_lanes_now
-		WHERE job_id = b.id
-		UNION ALL
-		SELECT 0, 0, 0, 0, 0, NULL, b.window_started_at, b.window_count, b.previous_count
-	) AS lanes,
-	LATERAL (SELECT greatest(0, extract(epoch FROM clock_timestamp())::float8 - extract(epoch FROM window_started_at)::float8) AS age) AS w
+		COALESCE(sum(waiting), 0)::bigint AS waiting, max(updated_at) AS updated_at
+	FROM dlq.dlq_job_lanes_now
+	WHERE job_id = b.id
 ) AS l
+LEFT JOIN LATERAL (
+	SELECT at, sent
+	FROM (
+		SELECT b.started_at AS at, 0 AS sent
+		UNION ALL
+		(SELECT at, retried::float8 + failed + dead + changed FROM dlq.dlq_job_samples WHERE job_id = b.id ORDER BY tick DESC LIMIT 3)
+	) AS known
+	WHERE at BETWEEN clock_timestamp() - interval '10 seconds' AND clock_timestamp()
+	ORDER BY at
+	LIMIT 1
+) AS s ON true
 WHERE b.ended_at IS NULL /* condition */
 ORDER BY b.started_at DESC, b.id DESC
 LIMIT @limit`

@@ -60,13 +60,6 @@ SET changed = a.changed + c.changed,
 	statuses_done = a.statuses_done + CASE WHEN c.is_last THEN 1 ELSE 0 END,
 	cursor_created_at = CASE WHEN c.is_last THEN '-infinity' ELSE c.created_at END,
 	cursor_seq = CASE WHEN c.is_last THEN -9223372036854775808 ELSE c.seq END,
-	window_started_at = CASE WHEN now() < a.window_started_at + interval '10 seconds' THEN a.window_started_at
-		WHEN now() < a.window_started_at + interval '20 seconds' THEN a.window_started_at + interval '10 seconds'
-		ELSE now() END,
-	window_count = c.changed + CASE WHEN now() < a.window_started_at + interval '10 seconds' THEN a.window_count ELSE 0 END,
-	previous_count = CASE WHEN now() < a.window_started_at + interval '10 seconds' THEN a.previous_count
-		WHEN now() < a.window_started_at + interval '20 seconds' THEN a.window_count
-		ELSE 0 END,
 	reason = '', updated_at = now()
 FROM job, counted c
 WHERE a.id = @id

@@ -8,7 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// addJobSampleSQL adds a sample, unless another worker has, and deletes samples that became too many with it.
+// addJobSampleSQL adds a sample, unless another worker has, and deletes samples that became too many with it. The newest
+// samples stay for the rate of the job.
 const addJobSampleSQL = `
 WITH added AS (
 	INSERT INTO dlq.dlq_job_samples (job_id, tick, at, retried, failed, dead, changed, skipped)
@@ -20,7 +21,7 @@ WITH added AS (
 )
 DELETE FROM dlq.dlq_job_samples s
 USING added
-WHERE s.job_id = added.job_id AND s.tick % @step <> 0`
+WHERE s.job_id = added.job_id AND s.tick % @step <> 0 AND s.tick <= @tick - 3`
 
 // SampleJobs notes the counts of every running job, unless that has been done a moment ago. It takes turns with other
 // calls, as each handles the jobs in the same order.

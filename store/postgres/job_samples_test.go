@@ -63,7 +63,7 @@ func TestASampleHasTheCountsOfItsJob(t *testing.T) {
 func TestSamplersAtOnceAddOneSample(t *testing.T) {
 	t.Parallel()
 	pool, p, retry, change := sampledJobs(t)
-	_, err := pool.Exec(t.Context(), agedSQL, 40*3600) // far from the next sample
+	_, err := pool.Exec(t.Context(), agedSQL, 40*3600) // five seconds before the next sample
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `INSERT INTO dlq.dlq_job_samples SELECT id, n, now() - interval '1 hour', 0, 0, 0, 0, 0 FROM dlq.dlq_jobs, generate_series(1, 400) AS n`)
 	require.NoError(t, err)
@@ -77,6 +77,8 @@ func TestSamplersAtOnceAddOneSample(t *testing.T) {
 	for _, id := range []dlq.ID{retry.ID, change.ID} {
 		samples := samplesOf(t, p, id)
 		require.Len(t, samples, 2, "the tick 256, and the new one")
+		_, err = pool.Exec(t.Context(), agedSQL, 40*3600)
+		require.NoError(t, err)
 		require.NoError(t, p.SampleJobs(t.Context()))
 		require.Equal(t, samples, samplesOf(t, p, id), "it is too early")
 	}
@@ -95,8 +97,8 @@ func TestSamplesAreThinnedOutWhileAJobGrowsOld(t *testing.T) {
 		require.GreaterOrEqual(t, kept, min(last, dlq.MaxSamples/2))
 		last = kept
 	}
-	require.Equal(t, 3*dlq.MaxSamples/4, last, "every fourth")
-	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_job_samples WHERE tick % 4 <> 0`))
+	require.Equal(t, 3*dlq.MaxSamples/4+3, last, "every fourth, and the newest three")
+	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_job_samples WHERE tick % 4 <> 0 AND tick < $1`, 3*dlq.MaxSamples-3))
 }
 
 func TestAJobThatHasEndedKeepsItsSamplesAndGetsNoMore(t *testing.T) {

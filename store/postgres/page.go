@@ -118,7 +118,6 @@ type stepResult struct {
 type laneRow struct {
 	pages, cursor, waiting int64
 	counts                 dlq.JobCounts
-	window                 dlq.RateWindow
 }
 
 type jobOfLane struct {

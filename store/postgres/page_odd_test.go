@@ -325,11 +325,11 @@ func TestALaneGoesOnAfterItsRowsWereChangedByHand(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
 		"clock that was set back":   `UPDATE dlq.dlq_jobs SET next_at = 'infinity', rate_limit = 1000000`,
-		"window in the future":      `UPDATE dlq.dlq_job_lanes SET window_started_at = 'infinity', window_count = 1000000`,
+		"sample in the future":      `INSERT INTO dlq.dlq_job_samples SELECT id, 1000000, 'infinity', -1000000, 0, 0, 0, 0 FROM dlq.dlq_jobs`,
 		"queue with negative tries": `UPDATE dlq.dlq_job_queues SET tries = -1`,
 		"page with NULL":            `UPDATE dlq.dlq_job_lanes SET page = ARRAY[NULL]::uuid[]`,
 		"page of unknown messages":  `UPDATE dlq.dlq_job_lanes SET page = ARRAY[gen_random_uuid()]`,
-		"infinite window":           `UPDATE dlq.dlq_job_lanes SET window_started_at = '-infinity'`,
+		"sample before all time":    `INSERT INTO dlq.dlq_job_samples SELECT id, 1000000, '-infinity', -1000000, 0, 0, 0, 0 FROM dlq.dlq_jobs`,
 		"negative waiting":          `UPDATE dlq.dlq_job_lanes SET waiting = -5`,
 		"smallest key hash":         `UPDATE dlq.dlq_messages SET key_hash = -2147483648`,
 		"negative size":             `UPDATE dlq.dlq_messages SET size = -2147483648`,

@@ -27,7 +27,7 @@ func (t *step) begin(ctx context.Context) error {
 		}
 		r, j := &t.row, &t.job
 		queueRows(batch, lockLaneSQL, t.args, []any{&r.pages, &r.cursor, &r.waiting, &r.counts.Retried, &r.counts.Failed, &r.counts.Dead, &r.counts.Skipped,
-			&t.page, instant{&r.window.StartedAt}, &r.window.Count, &r.window.Previous}, func() { isOpen = true })
+			&t.page}, func() { isOpen = true })
 		queueRows(batch, jobOfLaneSQL, t.args, []any{&j.isRunning, &j.limits.Rate, instant{&j.limits.NextAt}, &j.limits.Step, instant{&j.now},
 			&j.hasQueues, &j.hasOthers}, func() {})
 		if t.claims && !t.isBounded() {

@@ -41,7 +41,7 @@ WHERE m.id = o.id AND m.id = ANY (@unnamed::uuid[]) AND m.dlq_topic = t.dlq_topi
 	// lockLaneSQL lets one step of a lane run at a time, and finds nothing when a newer attempt has the lane. The
 	// statements after it see all that was committed before the lock was granted, such as a pause of the job.
 	lockLaneSQL = `
-SELECT pages, cursor, waiting, retried, failed, dead, skipped, array_remove(page, NULL), window_started_at, window_count, previous_count
+SELECT pages, cursor, waiting, retried, failed, dead, skipped, array_remove(page, NULL)
 FROM dlq.dlq_job_lanes
 WHERE job_id = @job AND lane = @lane AND epoch = @epoch
 ORDER BY pages DESC
@@ -336,8 +336,7 @@ WHERE q.job_id = @job AND q.closed AND q.topic = o.topic AND q.partition = o.par
 	saveLaneSQL = `
 UPDATE dlq.dlq_job_lanes
 SET pages = @pages, cursor = @cursor, page = @page, waiting = @waiting,
-	retried = @retried, failed = @failed, dead = @dead, skipped = @skipped,
-	window_started_at = @window_started_at, window_count = @window_count, previous_count = @previous_count, updated_at = now()
+	retried = @retried, failed = @failed, dead = @dead, skipped = @skipped, updated_at = now()
 WHERE job_id = @job AND lane = @lane AND pages = @known_pages`
 
 	chargeJobSQL = `UPDATE dlq.dlq_jobs SET step_limit = @step_limit, next_at = @next_at WHERE id = @job`

@@ -30,7 +30,7 @@ func statementsOfPages(lane *dlq.Lane, first []dlq.PageEnvelope, claimed pgx.Nam
 	maps.Copy(single, pgx.NamedArgs{"lane": lane.Number, "results": []string{"failed"}, "categories": []string{""}, "errors": []string{""},
 		"topics": []string{"t"}, "partitions": []int32{-1}, "closed": []bool{false}, "tries": []int{0}, "waits": []float64{1}, "reasons": []string{""},
 		"queue_keys": []int32{17}, "queue": int64(0), "left_queues": []int64{0}, "wait": 1.0, "cursor": 0, "page": [][16]byte{first[0].ID}, "waiting": 0, "retried": 0, "failed": 0, "dead": 0, "skipped": 0,
-		"window_started_at": time.Now(), "window_count": 0, "previous_count": 0, "pages": 2, "known_pages": 1, "step_limit": nil, "next_at": time.Now()})
+		"pages": 2, "known_pages": 1, "step_limit": nil, "next_at": time.Now()})
 	of := func(args pgx.NamedArgs, uses string) []explained {
 		return []explained{{args: args, after: lanePlanSQL, uses: uses}}
 	}

@@ -20,7 +20,6 @@ func (t *step) settle(ctx context.Context) error {
 	r.counts.Dead += settled.Counts.Dead
 	r.counts.Skipped += settled.Counts.Skipped
 	r.waiting += int64(len(settled.Wait))
-	r.window.Add(settled.Sent, t.job.now)
 	t.requeued = len(settled.Wait)
 	t.job.limits.Refund(t.requeued)
 	t.result.page = dlq.PageResult{Counts: r.counts, Ended: len(t.ended)}
@@ -207,6 +206,5 @@ func (t *step) queueLane(batch *pgx.Batch) {
 	}
 	batch.Queue(saveLaneSQL, pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number, "known_pages": t.known.pages, "pages": r.pages,
 		"cursor": r.cursor, "waiting": r.waiting, "page": append([][16]byte{}, t.page...),
-		"retried": r.counts.Retried, "failed": r.counts.Failed, "dead": r.counts.Dead, "skipped": r.counts.Skipped,
-		"window_started_at": timestamptz(r.window.StartedAt), "window_count": r.window.Count, "previous_count": r.window.Previous})
+		"retried": r.counts.Retried, "failed": r.counts.Failed, "dead": r.counts.Dead, "skipped": r.counts.Skipped})
 }

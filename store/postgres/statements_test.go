@@ -72,6 +72,7 @@ func TestEveryStatement(t *testing.T) {
 			SELECT gen_random_uuid(), n, 't', n, 1 FROM generate_series(1, 20000) AS n`,
 		`INSERT INTO dlq.dlq_jobs (id, workflow_id, topic, spec, upper_bound, snapshot_at, state, ended_at)
 			SELECT gen_random_uuid(), 'w', 't', '{}', 0, now(), 'COMPLETED', now() FROM generate_series(1, 2000) AS n`,
+		`INSERT INTO dlq.dlq_job_samples SELECT id, n, now() - n * interval '5 seconds', n, 0, 0, 0, 0 FROM dlq.dlq_jobs, generate_series(1, 10) AS n`,
 		`INSERT INTO dlq.dlq_plans (id, spec, upper_bound, snapshot_at, effect, summary, expires_at)
 			SELECT gen_random_uuid(), '{}', 0, now(), '{}', '{}', now() - n * interval '1 minute' FROM generate_series(1, 5000) AS n`,
 		`INSERT INTO dlq.dlq_audit (id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome)
@@ -327,7 +328,7 @@ func TestEveryStatement(t *testing.T) {
 			"changed": 0, "skipped": 1}, after: byIndexSQL, uses: "dlq_job_samples_pkey " + jobs + " | dlq_job_samples_pkey " + live}},
 		"jobSamplesSQL": {{args: job, after: byIndexSQL, uses: "dlq_job_samples_pkey"}},
 
-		"jobsSQL":     {{args: job, uses: lanes + " " + jobs + " " + live + " " + closed + " " + due}},
+		"jobsSQL":     {{args: job, uses: lanes + " dlq_job_samples_pkey " + jobs + " " + live + " " + closed + " " + due}},
 		"lockSQL":     {{args: pgx.NamedArgs{"lock": createLock}}},
 		"conflictSQL": {{args: conflict, uses: jobs + " " + live}},
 		"snapshotSQL": {{}}, "newestSQL": {{args: scope, after: inOrderSQL, uses: byArrival}},
