@@ -51,9 +51,10 @@ WHERE b.ended_at IS NULL /* condition */
 ORDER BY b.started_at DESC, b.id DESC
 LIMIT @limit`
 
-// jobs reads the jobs that meet a condition on b, the newest first: all of them with a nil limit.
+// jobs reads the jobs that meet a condition on b, the newest first: all of them with a nil limit. The estimated cost of
+// many jobs would start the JIT.
 func (s *Store) jobs(ctx context.Context, operation, condition string, args pgx.NamedArgs) ([]dlq.Job, error) {
-	return queryAll(ctx, s, operation, scanJob, jobsWith(condition), args)
+	return queryAll(ctx, s, operation, scanJob, jobsWith(condition), args, byIndexSQL)
 }
 
 func jobsWith(condition string) string {

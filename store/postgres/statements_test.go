@@ -328,7 +328,7 @@ func TestEveryStatement(t *testing.T) {
 			"changed": 0, "skipped": 1}, after: byIndexSQL, uses: "dlq_job_samples_pkey " + jobs + " | dlq_job_samples_pkey " + live}},
 		"jobSamplesSQL": {{args: job, after: byIndexSQL, uses: "dlq_job_samples_pkey"}},
 
-		"jobsSQL":     {{args: job, uses: lanes + " dlq_job_samples_pkey " + jobs + " " + live + " " + closed + " " + due}},
+		"jobsSQL":     {{args: job, after: byIndexSQL, uses: lanes + " dlq_job_samples_pkey " + jobs + " " + live + " " + closed + " " + due}},
 		"lockSQL":     {{args: pgx.NamedArgs{"lock": createLock}}},
 		"conflictSQL": {{args: conflict, uses: jobs + " " + live}},
 		"snapshotSQL": {{}}, "newestSQL": {{args: scope, after: inOrderSQL, uses: byArrival}},
