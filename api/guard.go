@@ -375,25 +375,12 @@ func (a access) limits() (within []string) {
 	return within
 }
 
-// maxJobsRead is how many jobs are read for a list, of which most may be hidden.
-const maxJobsRead = 5000
-
-// Jobs leaves out hidden jobs. It reads more of them until a page is visible. The query's Within is ignored.
+// Jobs leaves out hidden jobs. The store does so too, except for jobs whose specification cannot be read.
 func (g guard) Jobs(ctx context.Context, query dlq.JobQuery) ([]dlq.Job, error) {
 	a := accessOf(ctx)
-	wanted := query.PageSize
-	query.Within = a.withinRoute()
-	for ; ; query.PageSize *= 4 {
-		jobs, err := g.database.Jobs(ctx, query)
-		if err != nil {
-			return nil, err
-		}
-		isAll := len(jobs) < query.PageSize
-		jobs = slices.DeleteFunc(jobs, func(j dlq.Job) bool { return g.checkJob(a, &j.Spec.Filter) != nil })
-		if isAll || len(jobs) >= wanted || query.PageSize >= maxJobsRead {
-			return jobs[:min(wanted, len(jobs))], nil
-		}
-	}
+	query.Within, query.Limits = a.withinRoute(), a.limits()
+	jobs, err := g.database.Jobs(ctx, query)
+	return slices.DeleteFunc(jobs, func(j dlq.Job) bool { return g.checkJob(a, &j.Spec.Filter) != nil }), err
 }
 
 func (g guard) StopJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error) {

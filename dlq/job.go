@@ -251,6 +251,8 @@ type JobQuery struct {
 	From, To time.Time
 	// Within is an expression that topics must match, from Principal.Within.
 	Within string
+	// Limits are the limits of the jobs on original topics that are selected, if Within is not empty.
+	Limits []string
 
 	// After is the last job of the previous page.
 	After    *OperationCursor

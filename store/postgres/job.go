@@ -109,14 +109,26 @@ func (s *Store) Job(ctx context.Context, id dlq.ID) (dlq.Job, error) {
 // Jobs returns a page of the jobs that a query selects, the newest first.
 func (s *Store) Jobs(ctx context.Context, q dlq.JobQuery) ([]dlq.Job, error) {
 	args := pgx.NamedArgs{"limit": max(q.PageSize, 0), "within": q.Within, "kinds": q.Kinds, "states": q.States, "topic": q.Topic, "actor": q.Actor,
-		"from": q.From, "to": q.To}
-	condition := "true"
-	add := func(wanted bool, sql string) {
+		"from": q.From, "to": q.To, "limits": q.Limits, "dead_letter_topics": s.topics.Expression()}
+	if q.After != nil {
+		args["after_at"], args["after_id"] = timestamptz(q.After.At), uuid(q.After.ID)
+	}
+	return queryAll(ctx, s, "list jobs", scanJob, jobsWith("true"+jobConditions(&q)), args, inOrderSQL)
+}
+
+// limitedJob is a condition on jobs: a job on an original topic has the messages of all its dead-letter topics, unless
+// the job has limits.
+const limitedJob = `(b.topic ~ @dead_letter_topics OR COALESCE(b.spec->>'within', '') = ANY (@limits::text[]))`
+
+func jobConditions(q *dlq.JobQuery) string {
+	var b strings.Builder
+	add := func(wanted bool, condition string) {
 		if wanted {
-			condition += " AND " + sql
+			b.WriteString(" AND " + condition)
 		}
 	}
 	add(q.Within != "", "b.topic ~ @within")
+	add(q.Within != "", limitedJob)
 	add(len(q.Kinds) > 0, "b.spec->>'kind' = ANY (@kinds::text[])")
 	add(len(q.States) > 0, "b.state = ANY (@states::text[])")
 	add(q.Topic != "", "b.topic = @topic")
@@ -124,11 +136,8 @@ func (s *Store) Jobs(ctx context.Context, q dlq.JobQuery) ([]dlq.Job, error) {
 	add(!q.To.IsZero(), "b.started_at < @to")
 	add(q.Actor != "", `EXISTS (SELECT FROM dlq.dlq_audit a
 		WHERE a.target_id = b.id AND a.outcome = 'accepted' AND a.action = 'dlq:job:create' AND a.subject = @actor OFFSET 0)`)
-	if q.After != nil {
-		args["after_at"], args["after_id"] = timestamptz(q.After.At), uuid(q.After.ID)
-		add(true, "(b.started_at, b.id) < (@after_at::timestamptz, @after_id::uuid)")
-	}
-	return s.jobs(ctx, "list jobs", condition, args)
+	add(q.After != nil, "(b.started_at, b.id) < (@after_at::timestamptz, @after_id::uuid)")
+	return b.String()
 }
 
 // RunningRetries returns every bulk retry that has not ended, the newest first.

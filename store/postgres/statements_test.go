@@ -29,6 +29,8 @@ type explained struct {
 	act *dlq.Job
 	// operations are put into operationsSQL.
 	operations *dlq.OperationQuery
+	// jobs are put into jobsSQL.
+	jobs *dlq.JobQuery
 	// groups are put into a statement on groups.
 	groups *dlq.GroupQuery
 	// series is put into seriesSQL.
@@ -169,6 +171,7 @@ func TestEveryStatement(t *testing.T) {
 	}
 	actionJob := acts(dlq.KindDead, dlq.Filter{}).args
 	maps.Copy(actionJob, pgx.NamedArgs{"state": "CANCELLED", "reason": "", "limit": 1000})
+	limitedJobs := pgx.NamedArgs{"limit": 20, "within": "t.*", "limits": []string{""}, "dead_letter_topics": "d"}
 	asked := dlq.Operation{ID: dlq.NewID()}
 	for _, ended := range []pgx.NamedArgs{job, actionJob} {
 		maps.Copy(ended, pgx.NamedArgs{"operation": nil, "operation_id": uuid(dlq.NewID()), "outcome": dlq.OperationDone, "target": dlq.TargetJob})
@@ -328,7 +331,11 @@ func TestEveryStatement(t *testing.T) {
 			"changed": 0, "skipped": 1}, after: byIndexSQL, uses: "dlq_job_samples_pkey " + jobs + " | dlq_job_samples_pkey " + live}},
 		"jobSamplesSQL": {{args: job, after: byIndexSQL, uses: "dlq_job_samples_pkey"}},
 
-		"jobsSQL":     {{args: job, after: byIndexSQL, uses: lanes + " dlq_job_samples_pkey " + jobs + " " + live + " " + closed + " " + due}},
+		"jobsSQL": {
+			{args: job, after: byIndexSQL, uses: lanes + " dlq_job_samples_pkey " + jobs + " " + live + " " + closed + " " + due},
+			{args: limitedJobs, jobs: &dlq.JobQuery{Within: "t.*"}, after: inOrderSQL,
+				uses: lanes + " dlq_job_samples_pkey " + jobs + " idx_dlq_jobs_started_at " + closed + " " + due},
+		},
 		"lockSQL":     {{args: pgx.NamedArgs{"lock": createLock}}},
 		"conflictSQL": {{args: conflict, uses: jobs + " " + live}},
 		"snapshotSQL": {{}}, "newestSQL": {{args: scope, after: inOrderSQL, uses: byArrival}},
@@ -432,6 +439,8 @@ func TestEveryStatement(t *testing.T) {
 					sql = grouped(sql, c.groups)
 				case c.series != nil:
 					sql = ofTopic(sql, c.series)
+				case c.jobs != nil:
+					sql = jobsWith("true" + jobConditions(c.jobs))
 				case c.operations != nil:
 					sql = strings.Replace(sql, filterMark, "true"+operationConditions(c.operations), 1)
 				}

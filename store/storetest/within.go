@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,9 +62,10 @@ var within = map[string]func(*testing.T, fixture){
 	},
 
 	"a list of jobs is limited to the topics of a principal": func(t *testing.T, f fixture) {
+		noLimits := []string{""} // the topics are original topics
 		mine, other := f.startBulk(dlqtest.Bulk("orders", 1)), f.startBulk(dlqtest.Bulk("stock", 1))
 		for expression, want := range map[string][]dlq.ID{"": {other.ID, mine.ID}, "^(ord.*)$": {mine.ID}, "^(o)$": nil} {
-			bulks, err := f.Jobs(t.Context(), dlq.JobQuery{Within: expression, PageSize: 10})
+			bulks, err := f.Jobs(t.Context(), dlq.JobQuery{Within: expression, Limits: noLimits, PageSize: 10})
 			require.NoError(t, err)
 			var found []dlq.ID
 			for i := range bulks {
@@ -72,12 +74,33 @@ var within = map[string]func(*testing.T, fixture){
 			require.Equal(t, want, found, expression)
 		}
 		action := f.startAction(dlq.KindDead, dlq.Filter{Topic: "orders"})
-		actions, err := f.Jobs(t.Context(), dlq.JobQuery{Kinds: []dlq.JobKind{dlq.KindDead}, Within: "^(orders)$", PageSize: 10})
+		actions, err := f.Jobs(t.Context(), dlq.JobQuery{Kinds: []dlq.JobKind{dlq.KindDead}, Within: "^(orders)$", Limits: noLimits, PageSize: 10})
 		require.NoError(t, err)
 		require.Len(t, actions, 1)
 		require.Equal(t, action.ID, actions[0].ID)
-		actions, err = f.Jobs(t.Context(), dlq.JobQuery{Kinds: []dlq.JobKind{dlq.KindDead}, Within: "^(stock)$", PageSize: 10})
+		actions, err = f.Jobs(t.Context(), dlq.JobQuery{Kinds: []dlq.JobKind{dlq.KindDead}, Within: "^(stock)$", Limits: noLimits, PageSize: 10})
 		require.NoError(t, err)
 		require.Empty(t, actions)
+	},
+
+	"a list of jobs on original topics is limited by the limits of the jobs": func(t *testing.T, f fixture) {
+		const limit = "^(orders.*)$"
+		limited := f.startBulk(dlqtest.Bulk("orders.v1", 1, dlqtest.Filter(dlq.Filter{Topic: "orders.v1", Within: limit})))
+		ofDeadLetters := f.startBulk(dlqtest.Bulk("orders.dlq", 1))
+		for range 3 {
+			f.startBulk(dlqtest.Bulk(fmt.Sprint("orders.", dlq.NewID()), 1)) // has the messages of every dead-letter topic
+		}
+		seen := func(q dlq.JobQuery) (ids []dlq.ID) {
+			q.PageSize = 2
+			list, err := f.Jobs(t.Context(), q)
+			require.NoError(t, err)
+			for i := range list {
+				ids = append(ids, list[i].ID)
+			}
+			return ids
+		}
+		require.Equal(t, []dlq.ID{ofDeadLetters.ID, limited.ID}, seen(dlq.JobQuery{Within: limit, Limits: []string{"^ $", limit}}), "behind hidden jobs")
+		require.Equal(t, []dlq.ID{ofDeadLetters.ID}, seen(dlq.JobQuery{Within: limit, Limits: []string{"^ $"}}))
+		require.Equal(t, []dlq.ID{ofDeadLetters.ID}, seen(dlq.JobQuery{Within: limit}))
 	},
 }
