@@ -9,7 +9,7 @@ import (
 
 // AuditReader lists operations, the newest first.
 type AuditReader interface {
-	Operations(ctx context.Context, query dlq.OperationQuery) (dlq.OperationPage, error)
+	Operations(ctx context.Context, query dlq.OperationQuery) (dlq.PageOf[dlq.Operation], error)
 }
 
 // maxCommands is how many of the newest commands to a job are looked at.
@@ -17,7 +17,7 @@ const maxCommands = 100
 
 func commandsTo(ctx context.Context, store AuditReader, job dlq.ID) ([]dlq.Operation, error) {
 	page, err := store.Operations(ctx, dlq.OperationQuery{TargetID: job, Action: dlq.PermJobControl, PageSize: maxCommands})
-	return page.Operations, err
+	return page.Entries, err
 }
 
 // endedBy is the operation of whoever cancelled a job, since its workflow can also be cancelled in

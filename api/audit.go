@@ -33,27 +33,16 @@ type operationView struct {
 	Detail    json.RawMessage      `json:"detail"`
 }
 
-// cursorPaginationView describes a page of a list that has cursors only.
-type cursorPaginationView struct {
-	PageSize   int     `json:"page_size"`
-	HasNext    bool    `json:"has_next"`
-	NextCursor *string `json:"next_cursor"`
-}
-
 func (s *Server) audit(ctx context.Context, c *fiber.Ctx, q *query) error {
-	wanted := q.operations(operationCursorVersion)
+	wanted := q.operations(auditList)
 	if err := q.err(); err != nil {
 		return err
 	}
-	page, err := scan(ctx, s, true, func() (dlq.OperationPage, error) { return s.guard.Operations(ctx, wanted) })
+	page, err := scan(ctx, s, true, func() (dlq.PageOf[dlq.Operation], error) { return s.guard.Operations(ctx, wanted) })
 	if err != nil {
 		return err
 	}
-	view := operationsView{views(page.Operations, s.viewOperation), cursorPaginationView{PageSize: wanted.PageSize, HasNext: page.HasNext}}
-	if n := len(page.Operations); page.HasNext && n > 0 {
-		view.Pagination.NextCursor = new(encodeOperationCursor(operationCursorVersion, page.Operations[n-1].Cursor()))
-	}
-	return reply(c, http.StatusOK, view)
+	return reply(c, http.StatusOK, operationsView{views(page.Entries, s.viewOperation), pagination(auditList, wanted.PageSize, page.Next)})
 }
 
 func (s *Server) viewOperation(o *dlq.Operation) operationView {
@@ -74,7 +63,7 @@ func (s *Server) viewOperation(o *dlq.Operation) operationView {
 var auditParameters = []string{"page_size", "cursor", "subject", "action", "topic", "target_id", "outcome", "from", "to"}
 
 // operations reads the parameters of the audit, and of the list of single retries, which has fewer.
-func (q *query) operations(cursorVersion byte) dlq.OperationQuery {
+func (q *query) operations(list string) dlq.OperationQuery {
 	wanted := dlq.OperationQuery{Topic: q.topicName(), TargetID: q.id("target_id", "target"),
 		Outcome: wordOf(q.body, "outcome", dlq.OperationOutcomes), PageSize: q.number("page_size", defaultPageSize, maxPageSize)}
 	wanted.From, wanted.To = q.between()
@@ -85,7 +74,7 @@ func (q *query) operations(cursorVersion byte) dlq.OperationQuery {
 			q.reject("action", "is not a permission, such as %s", dlq.PermMessageRetry)
 		}
 	}
-	wanted.After = q.operationCursor(cursorVersion)
+	wanted.After = cursorOf[dlq.Place](q, list)
 	return wanted
 }
 

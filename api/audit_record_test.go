@@ -272,8 +272,8 @@ func TestRefusedRequestsOfOneSenderAreCounted(t *testing.T) {
 	require.NoError(t, w.server.Shutdown(t.Context()))
 	page, err := w.store.Operations(t.Context(), dlq.OperationQuery{PageSize: 100})
 	require.NoError(t, err)
-	require.Len(t, page.Operations, 5)
-	for _, o := range page.Operations[:2] {
+	require.Len(t, page.Entries, 5)
+	for _, o := range page.Entries[:2] {
 		require.Equal(t, []any{dlq.OperationRefused, dlq.PermMessageDelete, dlq.ID{}, ""}, []any{o.Outcome, o.Action, o.TargetID, o.Topic})
 		require.JSONEq(t, `{"code": "SYS_DLQ_FORBIDDEN", "count": 4}`, string(o.Detail))
 	}

@@ -39,7 +39,7 @@ var exportParameters = slices.Concat([]string{"limit", "cursor"}, filterParamete
 func (q *query) exportedQuery(topic string) (wanted dlq.ListQuery, limit int) {
 	wanted = dlq.ListQuery{Filter: q.filter(topic), Page: 1, OldestFirst: true, IsBare: true}
 	limit = q.number("limit", math.MaxInt, maxExport)
-	wanted.After = cursorOf(q, func(cursor string) (dlq.Keyset, error) { return decodeCursor(cursor, true) })
+	wanted.After = q.keyset(true)
 	return wanted, limit
 }
 
@@ -112,7 +112,7 @@ func (e *export) record(ctx context.Context, wanted dlq.ListQuery, limit int) er
 	}
 	if wanted.After != nil {
 		e.place = *wanted.After
-		detail["cursor"] = encodeCursor(e.place, true)
+		detail["cursor"] = messageCursor(e.place, true)
 	}
 	accepted := e.asked
 	accepted.Outcome = dlq.OperationAccepted
@@ -230,7 +230,7 @@ func (e *export) part(w *exportWriter, part []dlq.Weight) error {
 		short := *m // the line has the record in another form
 		short.Record.Headers = nil
 		view := exportedView{detailView: s.viewDetail(&short, known, false)}
-		if err := w.message(&view, m, encodeCursor(m.Keyset(), true)); err != nil {
+		if err := w.message(&view, m, messageCursor(m.Keyset(), true)); err != nil {
 			return err
 		}
 		e.place = m.Keyset()
@@ -272,7 +272,7 @@ func (e *export) end(w *exportWriter, err error) {
 	case err != nil:
 		_ = w.last(translate(err).view(asked.RequestID)) // the reader may have gone, which needs no answer
 	default:
-		_ = w.last(map[string]any{"end": map[string]any{"count": e.sent, "cursor": encodeCursor(e.place, true)}}) // likewise
+		_ = w.last(map[string]any{"end": map[string]any{"count": e.sent, "cursor": messageCursor(e.place, true)}}) // likewise
 	}
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/gofiber/fiber/v2"
@@ -22,15 +23,11 @@ func (s *Server) groups(ctx context.Context, c *fiber.Ctx, q *query) error {
 		return err
 	}
 	readsAll := wanted.Sort != dlq.GroupsByFirstSeen // the counts of all groups
-	page, err := scan(ctx, s, readsAll, func() (dlq.GroupPage, error) { return s.guard.Groups(ctx, wanted) })
+	page, err := scan(ctx, s, readsAll, func() (dlq.PageOf[dlq.Group], error) { return s.guard.Groups(ctx, wanted) })
 	if err != nil {
 		return err
 	}
-	view := groupsView{views(page.Groups, viewGroup), cursorPaginationView{PageSize: wanted.PageSize, HasNext: page.Next != nil}}
-	if page.Next != nil {
-		view.Pagination.NextCursor = new(encodeGroupCursor(*page.Next, &wanted))
-	}
-	return reply(c, http.StatusOK, view)
+	return reply(c, http.StatusOK, groupsView{views(page.Entries, viewGroup), pagination(groupList(&wanted), wanted.PageSize, page.Next)})
 }
 
 func (s *Server) group(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
@@ -59,8 +56,16 @@ var groupParameters = []string{"topic", "state", "sort", "cursor", "page_size"}
 func (q *query) groups() dlq.GroupQuery {
 	wanted := dlq.GroupQuery{Topic: q.topicName(), State: wordOf(q.body, "state", dlq.GroupStates),
 		Sort: cmp.Or(wordOf(q.body, "sort", dlq.GroupSorts), dlq.GroupsByFirstSeen), PageSize: q.number("page_size", defaultPageSize, maxPageSize)}
-	wanted.After = cursorOf(q, func(cursor string) (dlq.GroupCursor, error) { return decodeGroupCursor(cursor, &wanted) })
+	wanted.After = cursorOf[dlq.Place](q, groupList(&wanted))
+	if place := wanted.After; place != nil && (place.Rank < 0 || place.Rank > lastTime.UnixMicro()) { // the database has no such time
+		q.reject("cursor", badCursor)
+	}
 	return wanted
+}
+
+// groupList is the name of a list of groups: a cursor is of no use with another order or filter.
+func groupList(q *dlq.GroupQuery) string {
+	return fmt.Sprintf("groups by %s, topic %q, state %q", q.Sort, q.Topic, q.State)
 }
 
 type groupView struct {

@@ -376,11 +376,12 @@ func (a access) limits() (within []string) {
 }
 
 // Jobs leaves out hidden jobs. The store does so too, except for jobs whose specification cannot be read.
-func (g guard) Jobs(ctx context.Context, query dlq.JobQuery) ([]dlq.Job, error) {
+func (g guard) Jobs(ctx context.Context, query dlq.JobQuery) (dlq.PageOf[dlq.Job], error) {
 	a := accessOf(ctx)
 	query.Within, query.Limits = a.withinRoute(), a.limits()
-	jobs, err := g.database.Jobs(ctx, query)
-	return slices.DeleteFunc(jobs, func(j dlq.Job) bool { return g.checkJob(a, &j.Spec.Filter) != nil }), err
+	page, err := g.database.Jobs(ctx, query)
+	page.Entries = slices.DeleteFunc(page.Entries, func(j dlq.Job) bool { return g.checkJob(a, &j.Spec.Filter) != nil })
+	return page, err
 }
 
 func (g guard) StopJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error) {
@@ -399,18 +400,18 @@ func (g guard) EndJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, stat
 
 // Operations leaves out operations on other topics and on hidden jobs, and operations without a topic unless
 // the principal may see all topics.
-func (g guard) Operations(ctx context.Context, query dlq.OperationQuery) (dlq.OperationPage, error) {
+func (g guard) Operations(ctx context.Context, query dlq.OperationQuery) (dlq.PageOf[dlq.Operation], error) {
 	a := accessOf(ctx)
 	query.Within, query.Limits = a.withinRoute(), a.limits()
 	return g.database.Operations(ctx, query)
 }
 
 // SingleRetries leaves out retries of messages of other topics.
-func (g guard) SingleRetries(ctx context.Context, query dlq.OperationQuery) (dlq.SingleRetryPage, error) {
+func (g guard) SingleRetries(ctx context.Context, query dlq.OperationQuery) (dlq.PageOf[dlq.SingleRetry], error) {
 	query.Within = accessOf(ctx).withinRoute()
 	page, err := g.database.SingleRetries(ctx, query)
 	if err == nil {
-		err = g.hideRetries(ctx, page.Retries)
+		err = g.hideRetries(ctx, page.Entries)
 	}
 	return page, err
 }

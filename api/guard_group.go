@@ -11,11 +11,11 @@ import (
 // group. To change it needs the permission on all of them.
 
 // Groups leaves out other topics, and groups that have no other.
-func (g guard) Groups(ctx context.Context, query dlq.GroupQuery) (dlq.GroupPage, error) {
+func (g guard) Groups(ctx context.Context, query dlq.GroupQuery) (dlq.PageOf[dlq.Group], error) {
 	query.Within = accessOf(ctx).Within(dlq.PermGroupRead)
 	page, err := g.database.Groups(ctx, query)
 	if err == nil {
-		err = g.hideGroups(ctx, views(page.Groups, func(group *dlq.Group) *dlq.Group { return group })...)
+		err = g.hideGroups(ctx, views(page.Entries, func(group *dlq.Group) *dlq.Group { return group })...)
 	}
 	return page, err
 }

@@ -23,20 +23,13 @@ func (s *Server) jobs(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	size := wanted.PageSize
-	wanted.PageSize++
-	jobs, err := scan(ctx, s, true, func() ([]dlq.Job, error) { return s.guard.Jobs(ctx, wanted) })
+	page, err := scan(ctx, s, true, func() (dlq.PageOf[dlq.Job], error) { return s.guard.Jobs(ctx, wanted) })
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	view := jobsView{views(jobs[:min(size, len(jobs))], func(j *dlq.Job) jobView { return s.viewJob(j, now) }),
-		cursorPaginationView{PageSize: size, HasNext: len(jobs) > size}}
-	if view.Pagination.HasNext {
-		last := &jobs[size-1]
-		view.Pagination.NextCursor = new(encodeOperationCursor(jobCursorVersion, dlq.OperationCursor{At: last.StartedAt, ID: last.ID}))
-	}
-	return reply(c, http.StatusOK, view)
+	jobs := views(page.Entries, func(j *dlq.Job) jobView { return s.viewJob(j, now) })
+	return reply(c, http.StatusOK, jobsView{jobs, pagination(jobList, wanted.PageSize, page.Next)})
 }
 
 func (q *query) jobs() dlq.JobQuery {
@@ -50,7 +43,7 @@ func (q *query) jobs() dlq.JobQuery {
 	if state := wordOf(q.body, "state", dlq.JobStates); state != "" {
 		wanted.States = []dlq.JobState{state}
 	}
-	wanted.After = q.operationCursor(jobCursorVersion)
+	wanted.After = cursorOf[dlq.Place](q, jobList)
 	return wanted
 }
 

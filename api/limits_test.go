@@ -134,12 +134,12 @@ func (s scanning) List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error) {
 }
 
 // Groups holds the lists that rank all groups.
-func (s scanning) Groups(ctx context.Context, q dlq.GroupQuery) (dlq.GroupPage, error) {
+func (s scanning) Groups(ctx context.Context, q dlq.GroupQuery) (dlq.PageOf[dlq.Group], error) {
 	if q.Sort == dlq.GroupsByFirstSeen {
 		return s.Store.Groups(ctx, q)
 	}
 	_, err := s.List(ctx, dlq.ListQuery{Page: 100})
-	return dlq.GroupPage{}, err
+	return dlq.PageOf[dlq.Group]{}, err
 }
 
 func TestListsThatReadManyMessagesAreLimited(t *testing.T) {

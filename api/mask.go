@@ -139,8 +139,8 @@ func (g guard) unmaskedUntil(ctx context.Context, m *dlq.Message) (time.Time, er
 		Subject: a.Subject, Action: dlq.PermMessageUnmask, TargetID: m.ID, Outcome: dlq.OperationDone,
 		From: now.Add(-unmaskedFor), PageSize: maxPageSize,
 	})
-	for i := range page.Operations { // the newest first
-		if o := &page.Operations[i]; o.Method == a.Method {
+	for i := range page.Entries { // the newest first
+		if o := &page.Entries[i]; o.Method == a.Method {
 			return o.At.Add(unmaskedFor), err
 		}
 	}

@@ -78,7 +78,7 @@ type Database interface {
 	// Job returns a job, or dlq.ErrNotFound.
 	Job(ctx context.Context, id dlq.ID) (dlq.Job, error)
 	// Jobs returns one page of jobs, the newest first.
-	Jobs(ctx context.Context, query dlq.JobQuery) ([]dlq.Job, error)
+	Jobs(ctx context.Context, query dlq.JobQuery) (dlq.PageOf[dlq.Job], error)
 	// JobSamples returns counts of a job in the order of time; none if there is no such job.
 	JobSamples(ctx context.Context, id dlq.ID) ([]dlq.JobSample, error)
 	// PreviewJob describes the effect of a job that would start now, and changes nothing. PreviewScope
@@ -89,7 +89,7 @@ type Database interface {
 	CreatePlan(ctx context.Context, plan dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error)
 	Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error)
 	// Groups returns one page of groups.
-	Groups(ctx context.Context, query dlq.GroupQuery) (dlq.GroupPage, error)
+	Groups(ctx context.Context, query dlq.GroupQuery) (dlq.PageOf[dlq.Group], error)
 	// Group returns a group, or dlq.ErrNotFound. Only messages of dead-letter topics that
 	// match within are counted, unless it is empty.
 	Group(ctx context.Context, id dlq.ID, within string) (dlq.Group, error)
@@ -98,9 +98,9 @@ type Database interface {
 	// FixGroup marks a group as fixed: dlq.ErrNotFound.
 	FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, fix dlq.GroupFix) error
 	// Operations returns one page of operations, the newest first.
-	Operations(ctx context.Context, query dlq.OperationQuery) (dlq.OperationPage, error)
+	Operations(ctx context.Context, query dlq.OperationQuery) (dlq.PageOf[dlq.Operation], error)
 	// SingleRetries returns one page of the single retries that operations asked for, the newest first.
-	SingleRetries(ctx context.Context, query dlq.OperationQuery) (dlq.SingleRetryPage, error)
+	SingleRetries(ctx context.Context, query dlq.OperationQuery) (dlq.PageOf[dlq.SingleRetry], error)
 }
 
 // Unguarded is the part of Database that is the same for every principal.

@@ -34,20 +34,17 @@ type singleRetryView struct {
 var singleRetryParameters = []string{"page_size", "cursor", "topic", "actor", "from", "to"}
 
 func (s *Server) singleRetries(ctx context.Context, c *fiber.Ctx, q *query) error {
-	wanted := q.operations(retryCursorVersion)
+	wanted := q.operations(retryList)
 	wanted.Subject, _ = q.one("actor")
 	if err := q.err(); err != nil {
 		return err
 	}
-	page, err := scan(ctx, s, true, func() (dlq.SingleRetryPage, error) { return s.guard.SingleRetries(ctx, wanted) })
+	page, err := scan(ctx, s, true, func() (dlq.PageOf[dlq.SingleRetry], error) { return s.guard.SingleRetries(ctx, wanted) })
 	if err != nil {
 		return err
 	}
-	view := singleRetriesView{views(page.Retries, s.viewSingleRetry), cursorPaginationView{PageSize: wanted.PageSize, HasNext: page.HasNext}}
-	if n := len(page.Retries); page.HasNext && n > 0 {
-		view.Pagination.NextCursor = new(encodeOperationCursor(retryCursorVersion, page.Retries[n-1].Cursor()))
-	}
-	return reply(c, http.StatusOK, view)
+	retries := views(page.Entries, s.viewSingleRetry)
+	return reply(c, http.StatusOK, singleRetriesView{retries, pagination(retryList, wanted.PageSize, page.Next)})
 }
 
 func (s *Server) viewSingleRetry(r *dlq.SingleRetry) singleRetryView {

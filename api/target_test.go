@@ -65,7 +65,7 @@ func TestARefusedTargetClaimsNothing(t *testing.T) {
 	require.Equal(t, "PENDING", w.status(id))
 	bulks, err := w.store.Jobs(t.Context(), dlq.JobQuery{PageSize: 10})
 	require.NoError(t, err)
-	require.Empty(t, bulks)
+	require.Empty(t, bulks.Entries)
 }
 
 func TestATargetIsCheckedWhileKafkaIsAway(t *testing.T) {

@@ -137,7 +137,7 @@ func (s *Server) listMessages(ctx context.Context, c *fiber.Ctx, q *query, scope
 		view.Pagination.Searched = viewSearched(page.Searched)
 	}
 	if page.HasNext && last != nil {
-		view.Pagination.NextCursor = new(encodeCursor(*last, wanted.OldestFirst))
+		view.Pagination.NextCursor = new(messageCursor(*last, wanted.OldestFirst))
 	}
 	return reply(c, http.StatusOK, view)
 }
@@ -159,6 +159,6 @@ func (q *query) list(scope dlq.Filter) dlq.ListQuery {
 		q.reject("page", "must be 1 with a header, a payload, verified or not; use the cursor")
 	}
 	wanted.OldestFirst = wordOf(q.body, "sort", []string{"created_at", "-created_at"}) == "created_at"
-	wanted.After = cursorOf(q, func(cursor string) (dlq.Keyset, error) { return decodeCursor(cursor, wanted.OldestFirst) })
+	wanted.After = q.keyset(wanted.OldestFirst)
 	return wanted
 }

@@ -61,9 +61,11 @@ func (f *fixed) RecordOperation(context.Context, dlq.Operation) error { return f
 func (f *fixed) OperationsOf(context.Context, []dlq.ID, []string) (map[string]dlq.ID, error) {
 	return f.operations, f.err
 }
-func (f *fixed) Delete(context.Context, *dlq.Operation, dlq.ID) error  { return f.err }
-func (f *fixed) Job(context.Context, dlq.ID) (dlq.Job, error)          { return dlq.Job{}, f.err }
-func (f *fixed) Jobs(context.Context, dlq.JobQuery) ([]dlq.Job, error) { return nil, f.err }
+func (f *fixed) Delete(context.Context, *dlq.Operation, dlq.ID) error { return f.err }
+func (f *fixed) Job(context.Context, dlq.ID) (dlq.Job, error)         { return dlq.Job{}, f.err }
+func (f *fixed) Jobs(context.Context, dlq.JobQuery) (dlq.PageOf[dlq.Job], error) {
+	return dlq.PageOf[dlq.Job]{}, f.err
+}
 func (f *fixed) PreviewJob(context.Context, dlq.JobSpec) (dlq.JobPreview, error) {
 	return dlq.JobPreview{}, f.err
 }
@@ -123,7 +125,7 @@ func TestListMessagesHasTheDocumentedBodyByteForByte(t *testing.T) {
 		`"created_at":"2026-02-20T10:30:00.000+00:00","updated_at":"2026-02-20T10:30:00.000+00:00","last_retry_at":null,`+
 		`"dlq_topic":"orders.events.dlq.v1","error_class":null,"group_id":null,"verified":null,"verified_reason":null,"archive_at":null,"purge_at":null}],`+
 		`"pagination":{"total_count":150,"page":1,"page_size":20,"has_next":true,`+
-		`"total_count_exact":true,"next_cursor":"AgAABks-5z86AAAAAAAAAACC"}}`, got.body)
+		`"total_count_exact":true,"next_cursor":"v7YpVQAGSz7nPzoAAAAAAAAAAII"}}`, got.body)
 }
 
 func TestListMessagesPagesByNumber(t *testing.T) {
@@ -262,8 +264,8 @@ func TestListMessagesRefusesCursorsThatAreNotItsOwn(t *testing.T) {
 	cursor := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?page_size=1").field(t, "pagination", "next_cursor").(string)
 	for _, query := range []string{
 		"sort=created_at&cursor=" + cursor, "cursor=", "cursor=AQ", "cursor=" + cursor + "AA", "cursor=" + cursor + "%3D%3D",
-		"cursor=AQAAAAAAAAAAgg" /* version 1 */, "cursor=AwAABks-5z86AAAAAAAAAACC" /* version 3 */, "cursor=AgIABks-5z86AAAAAAAAAACC", /* order 2 */
-		"cursor=AgAABks-5z86AP__________", /* seq -1 */
+		"cursor=AQAAAAAAAAAAgg" /* too short */, "cursor=AwAABks-5z86AAAAAAAAAACC", /* of another version */
+		"cursor=w7YpVQAGSz7nPzoAAAAAAAAAAII" /* of a list that does not exist */, "cursor=v7YpVQAGSz7nPzoA__________8", /* seq -1 */
 	} {
 		_, fields := requireError(t, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?"+query), http.StatusBadRequest, "SYS_DLQ_VALIDATION_ERROR")
 		require.Equal(t, []string{"cursor"}, fields, query)

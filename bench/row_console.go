@@ -29,15 +29,15 @@ func (b *bench) measureConsole(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, api.kill()) }()
 	groups, err := large.store.Groups(ctx, dlq.GroupQuery{Topic: storedTopic + ".dlq", Sort: dlq.GroupsByPending, PageSize: 1})
-	if err != nil || len(groups.Groups) != 1 {
-		return fmt.Errorf("%d groups, %w", len(groups.Groups), err)
+	if err != nil || len(groups.Entries) != 1 {
+		return fmt.Errorf("%d groups, %w", len(groups.Entries), err)
 	}
 	messages, err := large.store.List(ctx, dlq.ListQuery{Filter: dlq.Filter{Topic: storedTopic + ".dlq"}, PageSize: 1})
 	if err != nil || len(messages.Messages) != 1 {
 		return fmt.Errorf("%d messages, %w", len(messages.Messages), err)
 	}
 	for _, page := range []struct{ name, path string }{
-		{"overview", "/"}, {"topic", "/topics/" + storedTopic + ".dlq"}, {"causes", "/groups"}, {"cause", "/groups/" + groups.Groups[0].ID.String()},
+		{"overview", "/"}, {"topic", "/topics/" + storedTopic + ".dlq"}, {"causes", "/groups"}, {"cause", "/groups/" + groups.Entries[0].ID.String()},
 		{"message", "/messages/" + messages.Messages[0].ID.String()}, {"jobs", "/jobs"},
 	} {
 		var times spread

@@ -99,8 +99,8 @@ const manyGroups = 10_000
 func listGroups(sort dlq.GroupSort) func(context.Context, *database) error {
 	return func(ctx context.Context, db *database) error {
 		page, err := db.store.Groups(ctx, dlq.GroupQuery{Topic: storedTopic + ".dlq", Sort: sort, PageSize: listSize})
-		if err == nil && len(page.Groups) != listSize {
-			err = fmt.Errorf("%d groups", len(page.Groups))
+		if err == nil && len(page.Entries) != listSize {
+			err = fmt.Errorf("%d groups", len(page.Entries))
 		}
 		return err
 	}
@@ -108,10 +108,10 @@ func listGroups(sort dlq.GroupSort) func(context.Context, *database) error {
 
 func readGroup(ctx context.Context, db *database) error {
 	page, err := db.store.Groups(ctx, dlq.GroupQuery{Topic: storedTopic + ".dlq", PageSize: 1})
-	if err != nil || len(page.Groups) != 1 {
-		return fmt.Errorf("%d groups, %w", len(page.Groups), err)
+	if err != nil || len(page.Entries) != 1 {
+		return fmt.Errorf("%d groups, %w", len(page.Entries), err)
 	}
-	_, err = db.store.Group(ctx, page.Groups[0].ID, "")
+	_, err = db.store.Group(ctx, page.Entries[0].ID, "")
 	return err
 }
 

@@ -149,22 +149,8 @@ type GroupQuery struct {
 	Within string
 
 	Sort     GroupSort
-	After    *GroupCursor
+	After    *Place
 	PageSize int
-}
-
-// GroupCursor is the place of a group in a list: the number by which the list is sorted (a
-// time in microseconds of the Unix epoch, or a count), then the id.
-type GroupCursor struct {
-	Rank int64
-	ID   ID
-}
-
-// GroupPage is a page of groups.
-type GroupPage struct {
-	Groups []Group
-	// Next is the place after the last group; nil on the last page.
-	Next *GroupCursor
 }
 
 // GroupChange changes the notes of operators about a group. Nil fields stay as they are.

@@ -240,6 +240,9 @@ func (c JobCounts) Done() int64 { return c.Retried + c.Failed + c.Dead + c.Chang
 // Sent is how many messages were tried or changed. Skipped messages were not.
 func (c JobCounts) Sent() int64 { return c.Retried + c.Failed + c.Dead + c.Changed }
 
+// Place is the place of the job in a list, the newest first.
+func (j *Job) Place() Place { return PlaceAt(j.StartedAt, j.ID) }
+
 // JobQuery selects jobs. An empty field does not restrict them.
 type JobQuery struct {
 	Kinds  []JobKind
@@ -255,7 +258,7 @@ type JobQuery struct {
 	Limits []string
 
 	// After is the last job of the previous page.
-	After    *OperationCursor
+	After    *Place
 	PageSize int
 }
 

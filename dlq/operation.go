@@ -211,14 +211,8 @@ type OperationQuery struct {
 	SingleRetries bool
 
 	// After is the last operation of the previous page.
-	After    *OperationCursor
+	After    *Place
 	PageSize int
-}
-
-// OperationCursor is the place of an operation in a list, which is sorted by both fields, descending.
-type OperationCursor struct {
-	At time.Time
-	ID ID
 }
 
 // ListSize is the size of the operation in the JSON of a list at most, in bytes.
@@ -226,11 +220,5 @@ func (o Operation) ListSize() int {
 	return len(o.Detail) + 6*(len(o.Reason)+len(o.Topic)+8*maxOperationName)
 }
 
-// Cursor is the place of the operation in a list.
-func (o Operation) Cursor() OperationCursor { return OperationCursor{At: o.At, ID: o.ID} }
-
-// OperationPage is a page of operations, the newest first.
-type OperationPage struct {
-	Operations []Operation
-	HasNext    bool
-}
+// Place is the place of the operation in a list, the newest first.
+func (o *Operation) Place() Place { return PlaceAt(o.At, o.ID) }

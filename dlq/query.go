@@ -23,6 +23,26 @@ func (k Keyset) Compare(other Keyset) int {
 	return cmp.Or(k.CreatedAt.Compare(other.CreatedAt), cmp.Compare(k.Seq, other.Seq))
 }
 
+// Place is the place of an entry in a list that is sorted by a number, then by the id. The number is a count, or a time in
+// microseconds of the Unix epoch.
+type Place struct {
+	Rank int64
+	ID   ID
+}
+
+// PlaceAt is the place of an entry in a list that is sorted by a time.
+func PlaceAt(at time.Time, id ID) Place { return Place{at.UnixMicro(), id} }
+
+// At is the time of an entry in a list that is sorted by a time.
+func (p Place) At() time.Time { return time.UnixMicro(p.Rank).UTC() }
+
+// PageOf is a page of a list that is sorted by Place.
+type PageOf[T any] struct {
+	Entries []T
+	// Next is the place of the last entry; nil on the last page.
+	Next *Place
+}
+
 // ListQuery asks for a page of messages, newest first unless OldestFirst.
 type ListQuery struct {
 	Filter

@@ -24,12 +24,6 @@ type SingleRetry struct {
 	Attempt Attempt
 }
 
-// SingleRetryPage is a page of single retries, the newest first.
-type SingleRetryPage struct {
-	Retries []SingleRetry
-	HasNext bool
-}
-
 // SingleRetryState is how far a single retry is.
 type SingleRetryState string
 

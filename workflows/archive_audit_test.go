@@ -36,7 +36,7 @@ func TestWhoeverStartsTheArchiveDoesNotChooseItsAges(t *testing.T) {
 	}
 	page, err := store.Operations(t.Context(), dlq.OperationQuery{PageSize: 10})
 	require.NoError(t, err)
-	require.Empty(t, page.Operations, "a run that does nothing is not recorded")
+	require.Empty(t, page.Entries, "a run that does nothing is not recorded")
 }
 
 func TestARunOfTheArchiveIsRecordedOnceWithItsCounts(t *testing.T) {
@@ -55,8 +55,8 @@ func TestARunOfTheArchiveIsRecordedOnceWithItsCounts(t *testing.T) {
 	require.Equal(t, workflows.ArchiveResult{Archived: 25, Purged: 25}, result)
 	page, err := store.Operations(t.Context(), dlq.OperationQuery{PageSize: 10})
 	require.NoError(t, err)
-	require.Len(t, page.Operations, 1)
-	row := page.Operations[0]
+	require.Len(t, page.Entries, 1)
+	row := page.Entries[0]
 	require.Equal(t, []any{dlq.PermArchiveRun, dlq.OperationDone, e.WorkflowID, e.RunID, "system"},
 		[]any{row.Action, row.Outcome, row.WorkflowID, row.RequestID, row.Subject})
 	require.JSONEq(t, `{"archived": 25, "retention_seconds": 0, "purged": 25, "purge_after_seconds": 0, "interrupted": false}`, string(row.Detail))

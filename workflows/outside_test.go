@@ -35,8 +35,8 @@ func (s *system) recorded(t *testing.T, job dlq.ID, n int) []dlq.Operation {
 	page, err := s.store.Operations(t.Context(), dlq.OperationQuery{TargetID: job, PageSize: 100})
 	require.NoError(t, err)
 	var oldest []dlq.Operation
-	for i := len(page.Operations) - 1 - n; i >= 0; i-- {
-		oldest = append(oldest, page.Operations[i])
+	for i := len(page.Entries) - 1 - n; i >= 0; i-- {
+		oldest = append(oldest, page.Entries[i])
 	}
 	return oldest
 }

@@ -17,8 +17,7 @@ TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 # cannot describe them.
 EXPECTED = {
     ("created_to", "must be later than created_from"),
-    ("cursor", "is not a cursor of this list"),
-    ("cursor", "belongs to the other sort order"),
+    ("cursor", "is not a cursor of this list with these parameters"),
     ("ramp.wait", 'must be a duration from 1s to 24h, such as "30s" or "5m"'),
 }
 

@@ -40,7 +40,7 @@ func rowsOf(t *testing.T, s *postgres.Store) []dlq.Operation {
 	t.Helper()
 	page, err := s.Operations(t.Context(), dlq.OperationQuery{PageSize: 100, Outcome: dlq.OperationDone})
 	require.NoError(t, err)
-	return page.Operations
+	return page.Entries
 }
 
 func counts(archived, purged int, interrupted bool) string {

@@ -98,29 +98,29 @@ func (s *Store) auditedTopics(ctx context.Context, within string) (topics []stri
 }
 
 // Operations returns a page of the operations, the newest first.
-func (s *Store) Operations(ctx context.Context, q dlq.OperationQuery) (page dlq.OperationPage, err error) {
+func (s *Store) Operations(ctx context.Context, q dlq.OperationQuery) (dlq.PageOf[dlq.Operation], error) {
 	size := max(q.PageSize, 1)
 	args := pgx.NamedArgs{"subject": q.Subject, "action": q.Action, "topic": q.Topic, "target_id": uuid(q.TargetID), "outcome": q.Outcome,
 		"from": q.From, "to": q.To, "within": q.Within, "limits": q.Limits, "dead_letter_topics": s.topics.Expression(), "limit": size + 1}
 	if q.After != nil {
-		args["after_at"], args["after_id"] = timestamptz(q.After.At), uuid(q.After.ID)
+		args["after_at"], args["after_id"] = timestamptz(q.After.At()), uuid(q.After.ID)
 	}
 	sql := operationsSQL
 	if q.Within != "" && q.Topic == "" && q.Subject == "" && q.TargetID.IsZero() {
-		var few bool
-		if args["topics"], few, err = s.auditedTopics(ctx, q.Within); err != nil {
-			return dlq.OperationPage{}, err
+		topics, few, err := s.auditedTopics(ctx, q.Within)
+		if err != nil {
+			return dlq.PageOf[dlq.Operation]{}, err
 		}
-		if few {
+		if args["topics"] = topics; few {
 			sql = operationsByTopicSQL
 		}
 	}
 	sql = strings.Replace(sql, filterMark, "true"+operationConditions(&q), 1)
-	err = s.batch(ctx, "list operations", func(batch *pgx.Batch) {
-		queueQuery(batch, &page.Operations, fitting(scanOperation, func(o *dlq.Operation) int { return o.ListSize() }), sql, args)
+	var found []dlq.Operation
+	err := s.batch(ctx, "list operations", func(batch *pgx.Batch) {
+		queueQuery(batch, &found, fitting(scanOperation, func(o *dlq.Operation) int { return o.ListSize() }), sql, args)
 	})
-	page.Operations, page.HasNext = pageOf(page.Operations, size, func(o *dlq.Operation) dlq.ID { return o.ID })
-	return page, err
+	return placed(found, size, (*dlq.Operation).Place), err
 }
 
 // visibleJob is a condition on operations: operations of a job on an original topic have the messages of
@@ -132,24 +132,19 @@ const visibleJob = `(a.target <> 'job' OR a.topic ~ @dead_letter_topics
 const singleRetry = `a.action = 'dlq:message:retry' AND a.outcome = 'accepted' AND NOT COALESCE(a.detail ? 'joined_run', false)`
 
 func operationConditions(q *dlq.OperationQuery) string {
-	var b strings.Builder
-	add := func(wanted bool, condition string) {
-		if wanted {
-			b.WriteString(" AND " + condition)
-		}
-	}
-	add(q.Subject != "", "a.subject = @subject")
-	add(q.Action != "", "a.action = @action")
-	add(q.Topic != "", "a.topic = @topic")
-	add(!q.TargetID.IsZero(), "a.target_id = @target_id")
-	add(q.Outcome != "", "a.outcome = @outcome")
-	add(!q.From.IsZero(), "a.at >= @from")
-	add(!q.To.IsZero(), "a.at < @to")
-	add(q.Within != "", "a.topic ~ @within")
-	add(q.Within != "", visibleJob)
-	add(q.SingleRetries, singleRetry)
-	add(q.After != nil, "(a.at, a.id) < (@after_at::timestamptz, @after_id::uuid)")
-	return b.String()
+	var w where
+	w.add(q.Subject != "", "a.subject = @subject")
+	w.add(q.Action != "", "a.action = @action")
+	w.add(q.Topic != "", "a.topic = @topic")
+	w.add(!q.TargetID.IsZero(), "a.target_id = @target_id")
+	w.add(q.Outcome != "", "a.outcome = @outcome")
+	w.add(!q.From.IsZero(), "a.at >= @from")
+	w.add(!q.To.IsZero(), "a.at < @to")
+	w.add(q.Within != "", "a.topic ~ @within")
+	w.add(q.Within != "", visibleJob)
+	w.add(q.SingleRetries, singleRetry)
+	w.add(q.After != nil, "(a.at, a.id) < (@after_at::timestamptz, @after_id::uuid)")
+	return string(w)
 }
 
 func scanOperation(row pgx.CollectableRow) (o dlq.Operation, err error) {

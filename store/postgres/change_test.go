@@ -246,8 +246,9 @@ func TestAnUnreadableBulkChangeDoesNotHideTheOthers(t *testing.T) {
 	other := startAction(t, p, dlq.KindDead, dlq.Filter{Topic: "elsewhere"})
 	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_jobs SET spec = '{"topic": 7}', counted = false WHERE id = $1`, [16]byte(broken.ID))
 	require.NoError(t, err)
-	list, err := p.Jobs(t.Context(), dlq.JobQuery{PageSize: 10})
+	page, err := p.Jobs(t.Context(), dlq.JobQuery{PageSize: 10})
 	require.NoError(t, err)
+	list := page.Entries
 	require.Len(t, list, 2)
 	require.Equal(t, other, list[0])
 	require.Contains(t, list[1].Reason, dlq.ErrSpecUnreadable.Error())

@@ -155,7 +155,7 @@ func grouped(sql string, q *dlq.GroupQuery) string {
 func ranks(q *dlq.GroupQuery) bool { return q.Sort != "" && q.Sort != dlq.GroupsByFirstSeen }
 
 // Groups returns a page of groups.
-func (s *Store) Groups(ctx context.Context, q dlq.GroupQuery) (page dlq.GroupPage, err error) {
+func (s *Store) Groups(ctx context.Context, q dlq.GroupQuery) (page dlq.PageOf[dlq.Group], err error) {
 	sql := newestGroupsSQL
 	if ranks(&q) {
 		sql = rankedGroupsSQL
@@ -166,13 +166,13 @@ func (s *Store) Groups(ctx context.Context, q dlq.GroupQuery) (page dlq.GroupPag
 	if q.After != nil {
 		args["after_rank"], args["after_id"] = q.After.Rank, uuid(q.After.ID)
 	}
-	var found []dlq.GroupCursor
+	var found []dlq.Place
 	err = s.inSnapshot(ctx, "list groups", func(send snapshotSender) error {
 		err := send(false, func(batch *pgx.Batch) {
 			if !ranks(&q) {
 				batch.Queue(byIndexSQL)
 			}
-			queueQuery(batch, &found, pgx.RowToStructByName[dlq.GroupCursor], grouped(sql, &q), args)
+			queueQuery(batch, &found, pgx.RowToStructByName[dlq.Place], grouped(sql, &q), args)
 		})
 		if err != nil {
 			return err
@@ -181,8 +181,8 @@ func (s *Store) Groups(ctx context.Context, q dlq.GroupQuery) (page dlq.GroupPag
 			found = found[:size]
 			page.Next = &found[size-1]
 		}
-		args["ids"] = uuids(column(found, func(c *dlq.GroupCursor) dlq.ID { return c.ID }))
-		return send(true, func(batch *pgx.Batch) { queueQuery(batch, &page.Groups, scanGroup, grouped(groupsSQL, &q), args) })
+		args["ids"] = uuids(column(found, func(c *dlq.Place) dlq.ID { return c.ID }))
+		return send(true, func(batch *pgx.Batch) { queueQuery(batch, &page.Entries, scanGroup, grouped(groupsSQL, &q), args) })
 	})
 	return page, err
 }

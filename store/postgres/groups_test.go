@@ -98,10 +98,10 @@ func TestConcurrentWritersShareTheirGroups(t *testing.T) {
 	writers.Wait()
 	page, err := postgres.New(pool, dlqtest.Topics(t)).Groups(t.Context(), dlq.GroupQuery{PageSize: 100})
 	require.NoError(t, err)
-	require.Len(t, page.Groups, 40)
-	for i := range page.Groups {
-		require.EqualValues(t, 8, page.Groups[i].Arrived)
-		require.EqualValues(t, 8, dlqtest.Pending(&page.Groups[i]))
+	require.Len(t, page.Entries, 40)
+	for i := range page.Entries {
+		require.EqualValues(t, 8, page.Entries[i].Arrived)
+		require.EqualValues(t, 8, dlqtest.Pending(&page.Entries[i]))
 	}
 }
 
@@ -127,6 +127,6 @@ func TestAGroupThatWasInAHiddenTopicStaysPartial(t *testing.T) {
 	for _, topic := range []string{"shop", "shop.dlq"} {
 		page, err := s.Groups(t.Context(), dlq.GroupQuery{Topic: topic, PageSize: 1, Sort: dlq.GroupsByLastSeen})
 		require.NoError(t, err)
-		require.Empty(t, page.Groups)
+		require.Empty(t, page.Entries)
 	}
 }

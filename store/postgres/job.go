@@ -107,13 +107,15 @@ func (s *Store) Job(ctx context.Context, id dlq.ID) (dlq.Job, error) {
 }
 
 // Jobs returns a page of the jobs that a query selects, the newest first.
-func (s *Store) Jobs(ctx context.Context, q dlq.JobQuery) ([]dlq.Job, error) {
-	args := pgx.NamedArgs{"limit": max(q.PageSize, 0), "within": q.Within, "kinds": q.Kinds, "states": q.States, "topic": q.Topic, "actor": q.Actor,
+func (s *Store) Jobs(ctx context.Context, q dlq.JobQuery) (dlq.PageOf[dlq.Job], error) {
+	size := max(q.PageSize, 0)
+	args := pgx.NamedArgs{"limit": size + 1, "within": q.Within, "kinds": q.Kinds, "states": q.States, "topic": q.Topic, "actor": q.Actor,
 		"from": q.From, "to": q.To, "limits": q.Limits, "dead_letter_topics": s.topics.Expression()}
 	if q.After != nil {
-		args["after_at"], args["after_id"] = timestamptz(q.After.At), uuid(q.After.ID)
+		args["after_at"], args["after_id"] = timestamptz(q.After.At()), uuid(q.After.ID)
 	}
-	return queryAll(ctx, s, "list jobs", scanJob, jobsWith("true"+jobConditions(&q)), args, inOrderSQL)
+	found, err := queryAll(ctx, s, "list jobs", scanJob, jobsWith("true"+jobConditions(&q)), args, inOrderSQL)
+	return placed(found, size, (*dlq.Job).Place), err
 }
 
 // limitedJob is a condition on jobs: a job on an original topic has the messages of all its dead-letter topics, unless
@@ -121,23 +123,18 @@ func (s *Store) Jobs(ctx context.Context, q dlq.JobQuery) ([]dlq.Job, error) {
 const limitedJob = `(b.topic ~ @dead_letter_topics OR COALESCE(b.spec->>'within', '') = ANY (@limits::text[]))`
 
 func jobConditions(q *dlq.JobQuery) string {
-	var b strings.Builder
-	add := func(wanted bool, condition string) {
-		if wanted {
-			b.WriteString(" AND " + condition)
-		}
-	}
-	add(q.Within != "", "b.topic ~ @within")
-	add(q.Within != "", limitedJob)
-	add(len(q.Kinds) > 0, "b.spec->>'kind' = ANY (@kinds::text[])")
-	add(len(q.States) > 0, "b.state = ANY (@states::text[])")
-	add(q.Topic != "", "b.topic = @topic")
-	add(!q.From.IsZero(), "b.started_at >= @from")
-	add(!q.To.IsZero(), "b.started_at < @to")
-	add(q.Actor != "", `EXISTS (SELECT FROM dlq.dlq_audit a
+	var w where
+	w.add(q.Within != "", "b.topic ~ @within")
+	w.add(q.Within != "", limitedJob)
+	w.add(len(q.Kinds) > 0, "b.spec->>'kind' = ANY (@kinds::text[])")
+	w.add(len(q.States) > 0, "b.state = ANY (@states::text[])")
+	w.add(q.Topic != "", "b.topic = @topic")
+	w.add(!q.From.IsZero(), "b.started_at >= @from")
+	w.add(!q.To.IsZero(), "b.started_at < @to")
+	w.add(q.Actor != "", `EXISTS (SELECT FROM dlq.dlq_audit a
 		WHERE a.target_id = b.id AND a.outcome = 'accepted' AND a.action = 'dlq:job:create' AND a.subject = @actor OFFSET 0)`)
-	add(q.After != nil, "(b.started_at, b.id) < (@after_at::timestamptz, @after_id::uuid)")
-	return b.String()
+	w.add(q.After != nil, "(b.started_at, b.id) < (@after_at::timestamptz, @after_id::uuid)")
+	return string(w)
 }
 
 // RunningRetries returns every bulk retry that has not ended, the newest first.

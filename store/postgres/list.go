@@ -75,6 +75,25 @@ func pageOf[T any](entries []T, size int, id func(*T) dlq.ID) (page []T, hasNext
 	return entries, false
 }
 
+// where has more conditions of a list.
+type where string
+
+func (w *where) add(isWanted bool, condition where) {
+	if isWanted {
+		*w += " AND " + condition
+	}
+}
+
+// placed is the page of at most size of these entries of a list.
+func placed[T any](entries []T, size int, place func(*T) dlq.Place) (page dlq.PageOf[T]) {
+	var hasNext bool
+	page.Entries, hasNext = pageOf(entries, size, func(entry *T) dlq.ID { return place(entry).ID })
+	if n := len(page.Entries); hasNext && n > 0 {
+		page.Next = new(place(&page.Entries[n-1]))
+	}
+	return page
+}
+
 func messageID(m *dlq.Message) dlq.ID { return m.ID }
 
 func pageSizeOf(q *dlq.ListQuery) int { return max(q.PageSize, 1) }

@@ -323,7 +323,7 @@ func TestAJobWithAnyNumberOfLanesDoesNotStopTheOthers(t *testing.T) {
 
 	bulks, err := p.Jobs(t.Context(), dlq.JobQuery{PageSize: 20})
 	require.NoError(t, err)
-	require.Len(t, bulks, 5)
+	require.Len(t, bulks.Entries, 5)
 	_, err = p.Owners(t.Context(), time.Now())
 	require.NoError(t, err)
 	lane, err := p.OpenLane(t.Context(), b.ID, 0, dlq.LaneAttempt{Number: 1})

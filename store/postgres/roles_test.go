@@ -128,8 +128,8 @@ func TestThePurgeDeletesWhatIsOlderThanTheRetentionAndTheFloor(t *testing.T) {
 	}
 	page, err := s.Operations(t.Context(), dlq.OperationQuery{PageSize: 10})
 	require.NoError(t, err)
-	require.Len(t, page.Operations, 2)
-	require.Equal(t, "29 days", page.Operations[1].Subject)
+	require.Len(t, page.Entries, 2)
+	require.Equal(t, "29 days", page.Entries[1].Subject)
 	var runs int
 	require.NoError(t, admin.QueryRow(t.Context(), `SELECT count(*) FROM dlq.dlq_audit_runs`).Scan(&runs))
 	require.Equal(t, 2, runs)

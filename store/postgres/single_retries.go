@@ -49,18 +49,18 @@ LEFT JOIN LATERAL (
 ORDER BY wanted.place`
 
 // SingleRetries returns a page of the single retries that the operations of a query asked for, the newest first.
-func (s *Store) SingleRetries(ctx context.Context, q dlq.OperationQuery) (dlq.SingleRetryPage, error) {
+func (s *Store) SingleRetries(ctx context.Context, q dlq.OperationQuery) (dlq.PageOf[dlq.SingleRetry], error) {
 	q.SingleRetries = true
 	operations, err := s.Operations(ctx, q)
-	if err != nil || len(operations.Operations) == 0 {
-		return dlq.SingleRetryPage{}, err
+	if err != nil || len(operations.Entries) == 0 {
+		return dlq.PageOf[dlq.SingleRetry]{}, err
 	}
-	ids := column(operations.Operations, func(o *dlq.Operation) dlq.ID { return o.ID })
+	ids := column(operations.Entries, func(o *dlq.Operation) dlq.ID { return o.ID })
 	retries, err := queryAll(ctx, s, "read single retries", scanSingleRetry, singleRetriesSQL, pgx.NamedArgs{"operations": uuids(ids)}, byIndexSQL)
 	for i := range retries {
-		retries[i].Operation = operations.Operations[i]
+		retries[i].Operation = operations.Entries[i]
 	}
-	return dlq.SingleRetryPage{Retries: retries, HasNext: operations.HasNext}, err
+	return dlq.PageOf[dlq.SingleRetry]{Entries: retries, Next: operations.Next}, err
 }
 
 func scanSingleRetry(row pgx.CollectableRow) (r dlq.SingleRetry, err error) {

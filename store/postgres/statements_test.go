@@ -396,7 +396,7 @@ func TestEveryStatement(t *testing.T) {
 			{args: pgx.NamedArgs{"limit": 100, "target_id": uuid(id)}, operations: &dlq.OperationQuery{TargetID: id}, uses: "idx_dlq_audit_target"},
 			{args: pgx.NamedArgs{"limit": 100, "topic": "t-1", "within": "t.*", "limits": []string{"t.*"}, "dead_letter_topics": "d"},
 				operations: &dlq.OperationQuery{Topic: "t-1", Within: "t.*"}, uses: "dlq_jobs_pkey idx_dlq_audit_topic"},
-			{args: pgx.NamedArgs{"limit": 100, "after_at": time.Now(), "after_id": uuid(id)}, operations: &dlq.OperationQuery{After: &dlq.OperationCursor{}}, uses: "idx_dlq_audit_at"},
+			{args: pgx.NamedArgs{"limit": 100, "after_at": time.Now(), "after_id": uuid(id)}, operations: &dlq.OperationQuery{After: &dlq.Place{}}, uses: "idx_dlq_audit_at"},
 			{args: pgx.NamedArgs{"limit": 100}, operations: &dlq.OperationQuery{SingleRetries: true}, uses: "idx_dlq_audit_retries"},
 			{args: pgx.NamedArgs{"limit": 100, "topic": "t-1"}, operations: &dlq.OperationQuery{SingleRetries: true, Topic: "t-1"}, uses: "idx_dlq_audit_retries | idx_dlq_audit_topic"},
 		},

@@ -30,7 +30,7 @@ func (f fixture) audited(q dlq.OperationQuery) []dlq.Operation {
 	}
 	page, err := f.Operations(f.t.Context(), q)
 	require.NoError(f.t, err)
-	return page.Operations
+	return page.Entries
 }
 
 // requireRecorded checks that ann asked for the newest operation, and the number of all.
@@ -302,12 +302,12 @@ var audits = map[string]func(*testing.T, fixture){
 		for {
 			page, err := f.Operations(t.Context(), q)
 			require.NoError(t, err)
-			paged = append(paged, page.Operations...)
-			if !page.HasNext {
+			paged = append(paged, page.Entries...)
+			if page.Next == nil {
 				break
 			}
-			require.Len(t, page.Operations, 2)
-			cursor := paged[len(paged)-1].Cursor()
+			require.Len(t, page.Entries, 2)
+			cursor := paged[len(paged)-1].Place()
 			q.After = &cursor
 			require.NoError(t, f.RecordOperation(t.Context(), operation("bob", dlq.PermMessageRetry)), "the pages stay as they are")
 		}
@@ -329,11 +329,11 @@ var audits = map[string]func(*testing.T, fixture){
 		for q := (dlq.OperationQuery{PageSize: 7, Within: "^(a.*)$"}); ; {
 			page, err := f.Operations(t.Context(), q)
 			require.NoError(t, err)
-			paged = append(paged, page.Operations...)
-			if !page.HasNext {
+			paged = append(paged, page.Entries...)
+			if page.Next == nil {
 				break
 			}
-			cursor := paged[len(paged)-1].Cursor()
+			cursor := paged[len(paged)-1].Place()
 			q.After = &cursor
 		}
 		require.Equal(t, want, paged)

@@ -199,9 +199,9 @@ var edits = map[string]func(*testing.T, fixture){
 		require.Error(t, err)
 		page, err := f.Operations(t.Context(), dlq.OperationQuery{PageSize: 10})
 		require.NoError(t, err)
-		require.Len(t, page.Operations, 1, "the second one changed nothing")
-		require.Equal(t, original.ID, page.Operations[0].TargetID)
-		require.Equal(t, original.DLQTopic, page.Operations[0].Topic)
+		require.Len(t, page.Entries, 1, "the second one changed nothing")
+		require.Equal(t, original.ID, page.Entries[0].TargetID)
+		require.Equal(t, original.DLQTopic, page.Entries[0].Topic)
 	},
 
 	"an edited copy can have a null key, a null value and no headers": func(t *testing.T, f fixture) {

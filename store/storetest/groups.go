@@ -43,8 +43,8 @@ func (f fixture) listedGroups(q dlq.GroupQuery) (names []string) {
 	for range 100 {
 		page, err := f.Groups(f.t.Context(), q)
 		require.NoError(f.t, err)
-		for i := range page.Groups {
-			names = append(names, page.Groups[i].Fingerprint.Message)
+		for i := range page.Entries {
+			names = append(names, page.Entries[i].Fingerprint.Message)
 		}
 		if q.After = page.Next; page.Next == nil {
 			return names

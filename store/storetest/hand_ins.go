@@ -82,7 +82,7 @@ var handIns = map[string]func(*testing.T, fixture){
 		}
 		page, err := f.Operations(t.Context(), dlq.OperationQuery{PageSize: 10})
 		require.NoError(t, err)
-		require.Len(t, page.Operations, 1, "the repeated one changed nothing")
-		require.Equal(t, dlq.OperationDone, page.Operations[0].Outcome)
+		require.Len(t, page.Entries, 1, "the repeated one changed nothing")
+		require.Equal(t, dlq.OperationDone, page.Entries[0].Outcome)
 	},
 }

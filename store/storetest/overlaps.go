@@ -221,8 +221,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 			running, err := f.RunningRetries(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, test.want, running[0].MultiTarget, test)
-			listed, err := f.Jobs(t.Context(), dlq.JobQuery{PageSize: 1})
-			require.NoError(t, err)
+			listed := f.jobs(dlq.JobQuery{PageSize: 1})
 			require.Equal(t, test.want, listed[0].MultiTarget, test)
 			require.Equal(t, test.want, f.end(b.ID, dlq.JobCompleted).MultiTarget, test)
 		}

@@ -38,8 +38,7 @@ var previews = map[string]func(*testing.T, fixture){
 			preview.SkipReasons[1:])
 		require.Equal(t, stored[:4], preview.Sample)
 		require.Equal(t, owner, f.message(stored[6].ID).Owner)
-		bulks, err := f.Jobs(t.Context(), dlq.JobQuery{PageSize: 10})
-		require.NoError(t, err)
+		bulks := f.jobs(dlq.JobQuery{PageSize: 10})
 		require.Empty(t, bulks, "nothing changed")
 
 		preview, err = f.PreviewJob(t.Context(), dlq.JobSpec{

@@ -26,13 +26,13 @@ func (f fixture) requireSingleRetries(want map[dlq.ID]dlq.SingleRetryState, newe
 	page, err := f.SingleRetries(f.t.Context(), dlq.OperationQuery{PageSize: 100})
 	require.NoError(f.t, err)
 	got, order := map[dlq.ID]dlq.SingleRetryState{}, []dlq.ID{}
-	for i := range page.Retries {
-		got[page.Retries[i].ID] = page.Retries[i].End().State
-		order = append(order, page.Retries[i].ID)
+	for i := range page.Entries {
+		got[page.Entries[i].ID] = page.Entries[i].End().State
+		order = append(order, page.Entries[i].ID)
 	}
 	require.Equal(f.t, want, got)
 	require.Equal(f.t, newest, order)
-	return page.Retries
+	return page.Entries
 }
 
 const retryDetail = `{"command":"retry"}`
@@ -123,13 +123,13 @@ var singleRetries = map[string]func(*testing.T, fixture){
 				q.PageSize = 2
 				page, err := f.SingleRetries(t.Context(), q)
 				require.NoError(t, err)
-				for i := range page.Retries {
-					got = append(got, page.Retries[i].ID)
+				for i := range page.Entries {
+					got = append(got, page.Entries[i].ID)
 				}
-				if !page.HasNext {
+				if page.Next == nil {
 					break
 				}
-				q.After = new(page.Retries[1].Cursor())
+				q.After = new(page.Entries[1].Place())
 			}
 			require.Equal(t, c.want, got, name)
 		}

@@ -46,7 +46,7 @@ type Store interface {
 	SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) error
 	EndJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error)
 	Job(ctx context.Context, id dlq.ID) (dlq.Job, error)
-	Jobs(ctx context.Context, query dlq.JobQuery) ([]dlq.Job, error)
+	Jobs(ctx context.Context, query dlq.JobQuery) (dlq.PageOf[dlq.Job], error)
 	RunningRetries(ctx context.Context) ([]dlq.Job, error)
 	SampleJobs(ctx context.Context) error
 	JobSamples(ctx context.Context, id dlq.ID) ([]dlq.JobSample, error)
@@ -64,11 +64,11 @@ type Store interface {
 
 	RecordOperation(ctx context.Context, o dlq.Operation) error
 	OperationsOf(ctx context.Context, messages []dlq.ID, tokens []string) (map[string]dlq.ID, error)
-	Operations(ctx context.Context, q dlq.OperationQuery) (dlq.OperationPage, error)
-	SingleRetries(ctx context.Context, q dlq.OperationQuery) (dlq.SingleRetryPage, error)
+	Operations(ctx context.Context, q dlq.OperationQuery) (dlq.PageOf[dlq.Operation], error)
+	SingleRetries(ctx context.Context, q dlq.OperationQuery) (dlq.PageOf[dlq.SingleRetry], error)
 	PurgeOperations(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 
-	Groups(ctx context.Context, q dlq.GroupQuery) (dlq.GroupPage, error)
+	Groups(ctx context.Context, q dlq.GroupQuery) (dlq.PageOf[dlq.Group], error)
 	Group(ctx context.Context, id dlq.ID, within string) (dlq.Group, error)
 	ChangeGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, change dlq.GroupChange) error
 	FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, fix dlq.GroupFix) error
@@ -158,6 +158,14 @@ func (f fixture) retry(id dlq.ID, result dlq.Result) dlq.Message {
 	m, _, err := f.Finalize(f.t.Context(), f.claim(id), dlqtest.Outcome(id, result))
 	require.NoError(f.t, err)
 	return m
+}
+
+// jobs returns a page of jobs.
+func (f fixture) jobs(q dlq.JobQuery) []dlq.Job {
+	f.t.Helper()
+	page, err := f.Jobs(f.t.Context(), q)
+	require.NoError(f.t, err)
+	return page.Entries
 }
 
 func (f fixture) list(q dlq.ListQuery) dlq.Page {
