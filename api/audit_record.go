@@ -162,9 +162,9 @@ func (r recordingRetries) record(ctx context.Context, asked *dlq.Operation, targ
 	return &accepted, nil
 }
 
+// auditedCommand is a command to a workflow that is no job.
 type auditedCommand struct {
-	Command   string `json:"command"`
-	RateLimit *int   `json:"rate_limit,omitempty"`
+	Command string `json:"command"`
 	// TargetTopic is the requested target of a retry.
 	TargetTopic string `json:"target_topic,omitempty"`
 	// JoinedRun is the run that another request had started.
@@ -189,38 +189,16 @@ func (r recordingRetries) StartRetryMessage(ctx context.Context, asked *dlq.Oper
 	return execution, err
 }
 
-// command sends a command with the row that it is recorded as.
-func (r recordingRetries) command(ctx context.Context, asked *dlq.Operation, id dlq.ID, c auditedCommand,
-	send func(accepted *dlq.Operation) error) error {
-	accepted, err := r.record(ctx, asked, dlq.TargetJob, workflows.JobWorkflowID(dlq.KindRetry, id), c)
+// SteerJob records a command to a bulk retry. The store records the stop of another job.
+func (r recordingRetries) SteerJob(ctx context.Context, asked *dlq.Operation, j dlq.Job, c dlq.Command) error {
+	if j.Spec.Kind != dlq.KindRetry {
+		return r.retries.SteerJob(ctx, nil, j, c)
+	}
+	accepted, err := r.record(ctx, asked, dlq.TargetJob, workflows.JobWorkflowID(dlq.KindRetry, j.ID), c)
 	if err != nil {
 		return err
 	}
-	return send(accepted)
-}
-
-// CancelJob records the command to a bulk retry. The store records the stop of another job.
-func (r recordingRetries) CancelJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) error {
-	if j.Spec.Kind != dlq.KindRetry {
-		return r.retries.CancelJob(ctx, j)
-	}
-	return r.command(ctx, asked, j.ID, auditedCommand{Command: dlq.CommandCancel},
-		func(*dlq.Operation) error { return r.retries.CancelJob(ctx, j) })
-}
-
-func (r recordingRetries) PauseJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, reason string) error {
-	return r.command(ctx, asked, id, auditedCommand{Command: dlq.CommandPause},
-		func(accepted *dlq.Operation) error { return r.retries.PauseJob(ctx, accepted, id, reason) })
-}
-
-func (r recordingRetries) ResumeJob(ctx context.Context, asked *dlq.Operation, id dlq.ID) error {
-	return r.command(ctx, asked, id, auditedCommand{Command: dlq.CommandResume},
-		func(accepted *dlq.Operation) error { return r.retries.ResumeJob(ctx, accepted, id) })
-}
-
-func (r recordingRetries) SetJobRate(ctx context.Context, asked *dlq.Operation, id dlq.ID, perSecond int) error {
-	return r.command(ctx, asked, id, auditedCommand{Command: dlq.CommandRate, RateLimit: &perSecond},
-		func(accepted *dlq.Operation) error { return r.retries.SetJobRate(ctx, accepted, id, perSecond) })
+	return r.retries.SteerJob(ctx, accepted, j, c)
 }
 
 func (r recordingRetries) TriggerArchive(ctx context.Context, asked *dlq.Operation) (string, error) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -19,55 +18,37 @@ const steerTimeout = 2 * time.Second
 
 const pausedByOperator = "paused by an operator"
 
-// command is a request to a job that has not ended.
-type command struct {
-	// isForAll is set if the command is not for bulk retries only.
-	isForAll bool
-	send     func(ctx context.Context, asked *dlq.Operation, id dlq.ID) error
-	// inEffect tells from the job's row whether the command has taken effect.
-	inEffect func(*dlq.Job) bool
-}
-
 func (s *Server) pauseJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
-	return s.steer(ctx, c, id, readBody(c, "reason"), func(bulk *dlq.Job, reason string) command {
-		// A paused job is paused too: it may have paused itself and would resume by
-		// itself. After this call it stays paused.
-		switch {
-		case reason == "" && bulk.State == dlq.JobPaused:
-			reason = bulk.Reason
-		case reason == "":
-			reason = pausedByOperator
-		}
-		return command{
-			send: func(ctx context.Context, asked *dlq.Operation, id dlq.ID) error {
-				return s.retries.PauseJob(ctx, asked, id, reason)
-			},
-			inEffect: func(now *dlq.Job) bool {
-				return now.State == dlq.JobPaused && strings.Contains(now.Reason, reason)
-			},
-		}
-	})
+	return s.steer(ctx, c, id, readBody(c, "reason"), dlq.Command{Name: dlq.CommandPause})
 }
 
+// resumeJob also resumes a running job: a pause may be in progress, and the latest command counts.
 func (s *Server) resumeJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
-	// A running job is resumed too: a pause may be in progress, and the latest command
-	// counts.
-	return s.steer(ctx, c, id, readBody(c, "reason"), func(*dlq.Job, string) command {
-		return command{
-			send:     s.retries.ResumeJob,
-			inEffect: func(now *dlq.Job) bool { return now.State == dlq.JobRunning },
-		}
-	})
+	return s.steer(ctx, c, id, readBody(c, "reason"), dlq.Command{Name: dlq.CommandResume})
 }
 
 func (s *Server) cancelJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
-	return s.steer(ctx, c, id, readBody(c, "reason"), func(j *dlq.Job, _ string) command {
-		return command{
-			isForAll: true,
-			send:     func(ctx context.Context, asked *dlq.Operation, _ dlq.ID) error { return s.cancel(ctx, asked, j) },
-			inEffect: func(now *dlq.Job) bool { return now.State.IsFinal() }, // COMPLETED and FAILED too
-		}
-	})
+	return s.steer(ctx, c, id, readBody(c, "reason"), dlq.Command{Name: dlq.CommandCancel})
+}
+
+func (s *Server) changeJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
+	b := readBody(c, "rate_limit", "reason")
+	b.require("rate_limit")
+	rate := b.integer("rate_limit", 0, maxRate)
+	return s.steer(ctx, c, id, b, dlq.Command{Name: dlq.CommandRate, RateLimit: &rate})
+}
+
+// pauseReason is the reason that a paused job shows. A paused job is paused too: it may have paused itself and would resume by
+// itself. After this call it stays paused.
+func pauseReason(bulk *dlq.Job, given string) string {
+	switch {
+	case given != "":
+		return given
+	case bulk.State == dlq.JobPaused:
+		return bulk.Reason
+	default:
+		return pausedByOperator
+	}
 }
 
 const cancelledByOperator = "cancelled by an operator"
@@ -77,16 +58,16 @@ const cancelledByOperator = "cancelled by an operator"
 //
 // A job that changes messages is first stopped in the store. So nothing more is changed even if Temporal
 // is unavailable; the workflow closes the job when it notices the stop.
-func (s *Server) cancel(ctx context.Context, asked *dlq.Operation, j *dlq.Job) error {
+func (s *Server) cancel(ctx context.Context, asked *dlq.Operation, j *dlq.Job, command dlq.Command) error {
 	isStopped := j.Spec.Kind != dlq.KindRetry
 	if isStopped {
 		stop := *asked
-		describe(&stop, auditedCommand{Command: dlq.CommandCancel})
+		describe(&stop, command)
 		if _, err := s.guard.StopJob(ctx, &stop, j.ID, dlq.JobCancelling, cancelledByOperator); err != nil {
 			return err
 		}
 	}
-	err := s.retries.CancelJob(ctx, asked, *j)
+	err := s.retries.SteerJob(ctx, asked, *j, command)
 	switch {
 	case errors.Is(err, dlq.ErrNotFound):
 		_, err = s.guard.EndJob(ctx, asked, j.ID, dlq.JobCancelled, cancelledByOperator+"; it had no running workflow")
@@ -100,23 +81,9 @@ func (s *Server) cancel(ctx context.Context, asked *dlq.Operation, j *dlq.Job) e
 	return err
 }
 
-func (s *Server) changeJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
-	b := readBody(c, "rate_limit", "reason")
-	b.require("rate_limit")
-	rate := b.integer("rate_limit", 0, maxRate)
-	return s.steer(ctx, c, id, b, func(*dlq.Job, string) command {
-		return command{
-			send: func(ctx context.Context, asked *dlq.Operation, id dlq.ID) error {
-				return s.retries.SetJobRate(ctx, asked, id, rate)
-			},
-			inEffect: func(now *dlq.Job) bool { return now.Spec.RateLimit == rate },
-		}
-	})
-}
-
 // steer sends a command to a job. It answers 200 when the command takes effect
 // within steerTimeout, and 202 otherwise.
-func (s *Server) steer(ctx context.Context, c *fiber.Ctx, id dlq.ID, b *body, newCommand func(bulk *dlq.Job, reason string) command) error {
+func (s *Server) steer(ctx context.Context, c *fiber.Ctx, id dlq.ID, b *body, command dlq.Command) error {
 	reason := b.reason(c)
 	if err := b.err(); err != nil {
 		return err
@@ -130,20 +97,26 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, id dlq.ID, b *body, ne
 	}
 	asked := auditOf(c)
 	asked.Topic = bulk.Spec.Topic
-	command := newCommand(&bulk, reason)
-	if bulk.Spec.Kind != dlq.KindRetry && !command.isForAll {
+	if bulk.Spec.Kind != dlq.KindRetry && command.Name != dlq.CommandCancel {
 		return conflict(fmt.Sprintf("a job of the kind %s can only be cancelled", bulk.Spec.Kind), nil)
+	}
+	if command.Name == dlq.CommandPause {
+		command.Reason = pauseReason(&bulk, reason)
 	}
 	waitCtx, cancel := context.WithTimeout(c.UserContext(), steerTimeout)
 	defer cancel()
-	err = command.send(waitCtx, asked, id)
+	if command.Name == dlq.CommandCancel {
+		err = s.cancel(waitCtx, asked, &bulk, command)
+	} else {
+		err = s.retries.SteerJob(waitCtx, asked, bulk, command)
+	}
 	if err != nil && waitCtx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
 		return s.steerRefused(ctx, &bulk, err)
 	}
 	s.reread(c, &bulk)
 	c.Location(jobPath(id))
 	switch {
-	case command.inEffect(&bulk):
+	case command.IsInEffect(&bulk):
 		return reply(c, http.StatusOK, s.viewJob(&bulk, time.Now()))
 	case bulk.State.IsFinal():
 		return jobEnded(&bulk, nil)

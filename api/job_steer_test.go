@@ -255,7 +255,7 @@ func TestCommandsThatRaceWithTheEndReportIt(t *testing.T) {
 // slow gets no answer from Temporal.
 type slow struct{ api.Retries }
 
-func (slow) PauseJob(ctx context.Context, _ *dlq.Operation, _ dlq.ID, _ string) error {
+func (slow) SteerJob(ctx context.Context, _ *dlq.Operation, _ dlq.Job, _ dlq.Command) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -263,7 +263,7 @@ func (slow) PauseJob(ctx context.Context, _ *dlq.Operation, _ dlq.ID, _ string) 
 // early gets the server's time-out just before its own.
 type early struct{ api.Retries }
 
-func (early) PauseJob(context.Context, *dlq.Operation, dlq.ID, string) error {
+func (early) SteerJob(context.Context, *dlq.Operation, dlq.Job, dlq.Command) error {
 	return fmt.Errorf("%w: no worker: %w", dlq.ErrUnavailable, context.DeadlineExceeded)
 }
 

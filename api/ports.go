@@ -123,20 +123,11 @@ type Retries interface {
 	// is running.
 	StartRetryMessage(ctx context.Context, asked *dlq.Operation, m *dlq.Message, input workflows.RetryMessageInput) (workflows.Execution, error)
 
-	// The commands to a job take effect in the order of the calls, and return once they
-	// have, or once a later command has superseded them. A command that is already in effect
-	// changes nothing. They return dlq.ErrNotFound when the workflow does not run. When ctx ends
-	// first, the command may or may not have arrived.
-
-	// CancelJob ends a job. It does not wait for the end.
-	CancelJob(ctx context.Context, j dlq.Job) error
-	// PauseJob pauses a bulk retry until ResumeJob, even if it has paused itself. The
-	// job shows the reason.
-	PauseJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, reason string) error
-	// ResumeJob resumes a paused bulk retry.
-	ResumeJob(ctx context.Context, asked *dlq.Operation, id dlq.ID) error
-	// SetJobRate changes the rate limit; 0 removes it.
-	SetJobRate(ctx context.Context, asked *dlq.Operation, id dlq.ID, perSecond int) error
+	// SteerJob sends a command to a job. Commands take effect in the order of the calls. The call returns once the command
+	// has taken effect, or once a later command has superseded it, but does not wait for the end of a cancelled job. A command
+	// that is already in effect changes nothing, except that a job that has paused itself stays paused. The error is
+	// dlq.ErrNotFound when the workflow does not run. When ctx ends first, the command may or may not have arrived.
+	SteerJob(ctx context.Context, asked *dlq.Operation, j dlq.Job, c dlq.Command) error
 	// TriggerArchive starts a run of the archive's schedule now, unless one is active, and returns the
 	// schedule; dlq.ErrNotFound if there is none.
 	TriggerArchive(ctx context.Context) (schedule string, err error)

@@ -237,22 +237,18 @@ func (r *retries) AwaitCount(ctx context.Context, workflowID string) error {
 	return ctx.Err()
 }
 
-func (r *retries) CancelJob(_ context.Context, job dlq.Job) error {
+func (r *retries) SteerJob(ctx context.Context, _ *dlq.Operation, job dlq.Job, c dlq.Command) error {
+	switch c.Name {
+	case dlq.CommandPause:
+		return r.command(ctx, job.ID, command{pause: true, reason: c.Reason})
+	case dlq.CommandResume:
+		return r.command(ctx, job.ID, command{resume: true})
+	case dlq.CommandRate:
+		return r.command(ctx, job.ID, command{rate: *c.RateLimit})
+	}
 	w, heard, err := r.running(job.WorkflowID)
 	if err == nil && heard {
 		w.cancel()
 	}
 	return err
-}
-
-func (r *retries) PauseJob(ctx context.Context, _ *dlq.Operation, id dlq.ID, reason string) error {
-	return r.command(ctx, id, command{pause: true, reason: reason})
-}
-
-func (r *retries) ResumeJob(ctx context.Context, _ *dlq.Operation, id dlq.ID) error {
-	return r.command(ctx, id, command{resume: true})
-}
-
-func (r *retries) SetJobRate(ctx context.Context, _ *dlq.Operation, id dlq.ID, perSecond int) error {
-	return r.command(ctx, id, command{rate: perSecond})
 }

@@ -168,7 +168,7 @@ func (b *bench) startShared(ctx context.Context, s *site, client *workflows.Clie
 			return job, nil
 		}
 		b.step("       one worker has all lanes; starting another job")
-		if err := client.CancelJob(ctx, job); err != nil {
+		if err := client.SteerJob(ctx, nil, job, dlq.Command{Name: dlq.CommandCancel}); err != nil {
 			return job, err
 		}
 		_, _ = client.AwaitJob(ctx, job) // its error is the cancellation

@@ -59,14 +59,6 @@ func AskedFor(operations []Operation, id ID, command string) bool {
 	})
 }
 
-// The commands to a bulk retry, as the detail of their operations names them.
-const (
-	CommandPause  = "pause"
-	CommandResume = "resume"
-	CommandCancel = "cancel"
-	CommandRate   = "rate_limit"
-)
-
 func (o Operation) command() string { return o.detail().Command }
 
 // operationDetail has the fields of details that are read again.

@@ -182,7 +182,7 @@ func TestACancelledBulkChangeChangesNothingMoreWithinTwoSeconds(t *testing.T) {
 			t.Helper()
 			_, err := s.store.StopJob(t.Context(), nil, id, dlq.JobCancelling, "an operator")
 			require.NoError(t, err)
-			return s.client.CancelJob(t.Context(), changeOf(id))
+			return s.client.SteerJob(t.Context(), nil, changeOf(id), toCancel)
 		},
 		"in the store only, since Temporal was unavailable": func(t *testing.T, s *system, id dlq.ID) error {
 			t.Helper()
@@ -229,7 +229,7 @@ func TestABulkChangeWhoseWorkflowWasNeverStartedIsClosedByTheSweeper(t *testing.
 	created := s.createAction(t, dlq.KindDelete)
 	require.NoError(t, s.sweeper.Sweep(t.Context(), created.StartedAt.Add(-time.Microsecond)))
 	require.Equal(t, dlq.JobRunning, s.action(t, created.ID).State, "it is too young to be judged")
-	require.ErrorIs(t, s.client.CancelJob(t.Context(), changeOf(created.ID)), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.SteerJob(t.Context(), nil, changeOf(created.ID), toCancel), dlq.ErrNotFound)
 	require.NoError(t, s.sweeper.Sweep(t.Context(), created.StartedAt.Add(time.Microsecond)))
 	require.Equal(t, dlq.JobFailed, s.action(t, created.ID).State)
 

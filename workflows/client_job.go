@@ -43,35 +43,32 @@ func (c *Client) AwaitJob(ctx context.Context, j dlq.Job) (JobResult, error) {
 	return result, toDomain(ctx, err)
 }
 
-// CancelJob asks a job to stop, without a wait until the lanes have finished
-// their pages. The error is dlq.ErrNotFound when the workflow does not run.
-func (c *Client) CancelJob(ctx context.Context, j dlq.Job) error {
-	info, err := c.info(ctx, j.WorkflowID)
+// SteerJob sends a command to a job. A pause returns once no message of the job is RETRYING; a cancellation does not wait
+// until the lanes have finished their pages. The error is dlq.ErrNotFound when the workflow does not run.
+func (c *Client) SteerJob(ctx context.Context, asked *dlq.Operation, j dlq.Job, command dlq.Command) error {
+	switch command.Name {
+	case dlq.CommandPause:
+		return c.update(ctx, asked, j.ID, UpdatePause, PauseUpdate{Reason: command.Reason})
+	case dlq.CommandResume:
+		return c.update(ctx, asked, j.ID, UpdateResume)
+	case dlq.CommandRate:
+		return c.update(ctx, asked, j.ID, UpdateSetRate, RateUpdate{PerSecond: command.RateLimit})
+	case dlq.CommandCancel:
+		return c.cancel(ctx, j.WorkflowID)
+	default:
+		return fmt.Errorf("unknown command %q to job %s", command.Name, j.ID)
+	}
+}
+
+func (c *Client) cancel(ctx context.Context, workflowID string) error {
+	info, err := c.info(ctx, workflowID)
 	if err == nil && info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		err = errNotFound // CancelWorkflow itself returns no error then
 	}
 	if err != nil {
 		return err
 	}
-	return toDomain(ctx, c.temporal.CancelWorkflow(ctx, j.WorkflowID, ""))
-}
-
-// PauseJob pauses a bulk retry and returns once no message of it is RETRYING.
-// The error is dlq.ErrNotFound when its workflow does not run.
-func (c *Client) PauseJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, reason string) error {
-	return c.update(ctx, asked, id, UpdatePause, PauseUpdate{Reason: reason})
-}
-
-// ResumeJob resumes a paused bulk retry, whatever the reason of the pause. It returns
-// dlq.ErrNotFound when its workflow does not run.
-func (c *Client) ResumeJob(ctx context.Context, asked *dlq.Operation, id dlq.ID) error {
-	return c.update(ctx, asked, id, UpdateResume)
-}
-
-// SetJobRate changes the rate limit of a bulk retry, in messages per
-// second; 0 lifts the limit. The error is dlq.ErrNotFound when its workflow does not run.
-func (c *Client) SetJobRate(ctx context.Context, asked *dlq.Operation, id dlq.ID, perSecond int) error {
-	return c.update(ctx, asked, id, UpdateSetRate, RateUpdate{PerSecond: &perSecond})
+	return toDomain(ctx, c.temporal.CancelWorkflow(ctx, workflowID, ""))
 }
 
 // update sends a command and waits for its effect. The error is dlq.ErrUnavailable when no

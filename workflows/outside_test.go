@@ -95,9 +95,9 @@ func TestCommandsOfTheAPIAreRecordedOnceForWhoeverAskedForThem(t *testing.T) {
 	s.add(t, 5, 5)
 	job := s.waitingJob(t)
 	sent := func(command string) *dlq.Operation { return new(s.accept(t, job, "bob", command)) }
-	require.NoError(t, s.client.PauseJob(t.Context(), sent(dlq.CommandPause), job, "to look"))
-	require.NoError(t, s.client.SetJobRate(t.Context(), sent(dlq.CommandRate), job, 7))
-	require.NoError(t, s.client.ResumeJob(t.Context(), sent(dlq.CommandResume), job))
+	require.NoError(t, s.client.SteerJob(t.Context(), sent(dlq.CommandPause), retryOf(job), toPause("to look")))
+	require.NoError(t, s.client.SteerJob(t.Context(), sent(dlq.CommandRate), retryOf(job), toLimit(7)))
+	require.NoError(t, s.client.SteerJob(t.Context(), sent(dlq.CommandResume), retryOf(job), toResume))
 	require.Len(t, s.recorded(t, job, 0), 4, "its creation, and what the API has recorded")
 
 	forged, err := s.temporal.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
@@ -109,7 +109,7 @@ func TestCommandsOfTheAPIAreRecordedOnceForWhoeverAskedForThem(t *testing.T) {
 	requireOutside(t, &s.recorded(t, job, 5)[0], dlq.PermJobControl, dlq.OperationDone)
 
 	s.accept(t, job, "bob", dlq.CommandCancel)
-	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(job)))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toCancel))
 	_, err = s.client.AwaitJob(t.Context(), retryOf(job))
 	require.Error(t, err)
 	rows := s.recorded(t, job, 7)

@@ -96,7 +96,7 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	s.target.slowly(100 * time.Millisecond)
 	stopped := s.startAll(t)
 	eventually(t, "it has claimed", func() bool { return s.statuses(t)[dlq.StatusRetrying] > 0 })
-	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(stopped)))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(stopped), toCancel))
 	s.replay(t, "retry_all_cancelled", execution(stopped))
 
 	s.add(t, 300, 300)
@@ -109,9 +109,9 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 
 	s.add(t, 300, 300)
 	ramped := s.startAll(t, func(spec *dlq.JobSpec) { spec.Ramp = &dlq.Ramp{Steps: []int{1, 10}, Wait: 200 * time.Millisecond} })
-	require.NoError(t, s.client.PauseJob(t.Context(), nil, ramped, "to look"))
-	require.NoError(t, s.client.SetJobRate(t.Context(), nil, ramped, 10_000))
-	require.NoError(t, s.client.ResumeJob(t.Context(), nil, ramped))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(ramped), toPause("to look")))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(ramped), toLimit(10_000)))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(ramped), toResume))
 	s.replay(t, "retry_all_ramp_pause_checked_resumed", execution(ramped))
 
 	s.add(t, 1_000, 100)
@@ -123,7 +123,7 @@ func TestEveryWayThroughTheWorkflowsReplays(t *testing.T) {
 	release()
 	require.NoError(t, paused.Get(t.Context(), nil))
 	s.target.answers(nil)
-	require.NoError(t, s.client.ResumeJob(t.Context(), nil, hung))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(hung), toResume))
 	s.replay(t, "retry_all_paused_while_hanging", execution(hung))
 
 	s.replay(t, "archive", s.archive(t))

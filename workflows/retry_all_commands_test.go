@@ -22,18 +22,18 @@ func TestCommandsInQuickSuccessionAreAllAnsweredAndLoseNothing(t *testing.T) {
 	var commands sync.WaitGroup
 	for range 4 {
 		commands.Go(func() {
-			if err := s.client.PauseJob(t.Context(), nil, job, "to look"); err != nil {
+			if err := s.client.SteerJob(t.Context(), nil, retryOf(job), toPause("to look")); err != nil {
 				t.Errorf("pause: %v", err)
 			}
 		})
 		commands.Go(func() {
-			if err := s.client.ResumeJob(t.Context(), nil, job); err != nil {
+			if err := s.client.SteerJob(t.Context(), nil, retryOf(job), toResume); err != nil {
 				t.Errorf("resume: %v", err)
 			}
 		})
 	}
 	commands.Wait()
-	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toResume))
 	s.target.slowly(0)
 	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestAJobWhoseRowAnotherClientClosedEnds(t *testing.T) {
 	eventually(t, "some are sent", func() bool { return s.target.count() > 200 })
 	closed, err := s.store.EndJob(t.Context(), nil, job, dlq.JobFailed, "workflow not found")
 	require.NoError(t, err)
-	_ = s.client.PauseJob(t.Context(), nil, job, "") // ends the wait early; it may come too late
+	_ = s.client.SteerJob(t.Context(), nil, retryOf(job), toPause("")) // ends the wait early; it may come too late
 	_, err = s.client.AwaitJob(t.Context(), retryOf(job))
 	require.ErrorIs(t, err, workflows.ErrStopped)
 	bulk := s.bulk(t, job)

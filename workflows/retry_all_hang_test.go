@@ -89,7 +89,7 @@ func TestPauseClaimsNothingMoreAndWaitsForClaimedPages(t *testing.T) {
 	require.Equal(t, dlq.JobPaused, s.bulk(t, job).State)
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 4 * dlq.PageSize, dlq.StatusPending: 1_000 - 4*dlq.PageSize}, s.statuses(t))
 
-	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toResume))
 	s.sendsAll(t, job)
 	s.replays(t, "completed", execution(job))
 }
@@ -98,7 +98,7 @@ func TestCancelClaimsNothingMoreAndWaitsForClaimedPages(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	job, release := s.hangingJob(t, nil)
-	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(job)))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toCancel))
 	s.stops(t, job, dlq.JobCancelling)
 
 	release()
@@ -118,7 +118,7 @@ func TestAPausingJobCanBeCancelled(t *testing.T) {
 	job, release := s.hangingJob(t, nil)
 	s.askToPause(t, job, "")
 	s.stops(t, job, dlq.JobPausing)
-	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(job)))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toCancel))
 	s.stops(t, job, dlq.JobCancelling)
 	release()
 	_, err := s.client.AwaitJob(t.Context(), retryOf(job))
@@ -157,7 +157,7 @@ func TestAnOperatorsPauseOutweighsTheResultsOfThePages(t *testing.T) {
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 1_000}, s.statuses(t))
 
 	s.target.answers(nil)
-	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toResume))
 	s.sendsAll(t, job)
 	s.replays(t, "refused", execution(job))
 }

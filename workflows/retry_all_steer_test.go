@@ -24,18 +24,18 @@ func TestPausedRetryAllSendsNothingUntilItIsResumed(t *testing.T) {
 	job := s.startAll(t)
 	eventually(t, "some are sent", func() bool { return s.target.count() > 500 })
 
-	require.NoError(t, s.client.PauseJob(t.Context(), nil, job, "the consumer is being fixed"))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toPause("the consumer is being fixed")))
 	bulk := s.bulk(t, job)
 	require.Equal(t, dlq.JobPaused, bulk.State)
 	require.Equal(t, "the consumer is being fixed", bulk.Reason)
 	sent := s.target.count()
 	require.Less(t, sent, 10_000)
 	require.Zero(t, s.statuses(t)[dlq.StatusRetrying])
-	require.NoError(t, s.client.PauseJob(t.Context(), nil, job, "twice does no harm"))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toPause("twice does no harm")))
 	require.Equal(t, sent, s.target.count())
 
-	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
-	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toResume))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toResume))
 	s.target.slowly(0)
 	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
@@ -49,15 +49,15 @@ func TestAPauseThatTheDatabaseForgotIsSetAgain(t *testing.T) {
 	s := newSystem(t)
 	s.add(t, 1_000, 100)
 	job := s.startAll(t, func(spec *dlq.JobSpec) { spec.RateLimit = 10 })
-	require.NoError(t, s.client.PauseJob(t.Context(), nil, job, "the consumer is being fixed"))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toPause("the consumer is being fixed")))
 
 	_, err := s.store.ResumeJob(t.Context(), nil, job) // as after a restore to an earlier moment
 	require.NoError(t, err)
 	eventually(t, "it is paused again", func() bool { return s.state(job) == dlq.JobPaused })
 	require.Equal(t, "the consumer is being fixed", s.bulk(t, job).Reason)
 
-	require.NoError(t, s.client.SetJobRate(t.Context(), nil, job, 0))
-	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toLimit(0)))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toResume))
 	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
 	require.Equal(t, int64(1_000), result.Job.Counts.Retried)
@@ -84,7 +84,7 @@ func TestAJobThatIsCountedCanBeCancelled(t *testing.T) {
 	s.add(t, 5, 5)
 	job := s.startAll(t)
 	<-store.began
-	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(job)))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toCancel))
 	_, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.ErrorIs(t, err, workflows.ErrStopped)
 	require.Equal(t, dlq.JobCancelled, s.bulk(t, job).State)
@@ -148,7 +148,7 @@ func TestTheWaitForTheCountEndsWithTheJobOrTheCaller(t *testing.T) {
 	leave()
 	require.ErrorIs(t, <-waited, context.Canceled)
 	go func() { waited <- s.client.AwaitCount(t.Context(), workflows.JobWorkflowID(dlq.KindRetry, job)) }()
-	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(job)))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toCancel))
 	require.NoError(t, <-waited)
 }
 
@@ -158,8 +158,8 @@ func TestPausedRetryAllCanBeCancelled(t *testing.T) {
 	s.add(t, 5_000, 100)
 	s.target.slowly(100 * time.Millisecond)
 	job := s.startAll(t)
-	require.NoError(t, s.client.PauseJob(t.Context(), nil, job, ""))
-	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(job)))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toPause("")))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toCancel))
 	_, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.ErrorIs(t, err, workflows.ErrStopped)
 	bulk := s.bulk(t, job)
@@ -174,10 +174,10 @@ func TestCommandsToAJobThatHasEndedAreNotFound(t *testing.T) {
 	job := s.startAll(t)
 	_, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
-	require.ErrorIs(t, s.client.PauseJob(t.Context(), nil, job, ""), dlq.ErrNotFound)
-	require.ErrorIs(t, s.client.ResumeJob(t.Context(), nil, job), dlq.ErrNotFound)
-	require.ErrorIs(t, s.client.SetJobRate(t.Context(), nil, job, 5), dlq.ErrNotFound)
-	require.ErrorIs(t, s.client.CancelJob(t.Context(), retryOf(job)), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toPause("")), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toResume), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toLimit(5)), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toCancel), dlq.ErrNotFound)
 }
 
 func TestRateLimitHoldsOverAllLanesAndCanBeChanged(t *testing.T) {
@@ -190,7 +190,7 @@ func TestRateLimitHoldsOverAllLanesAndCanBeChanged(t *testing.T) {
 	eventually(t, "two seconds' worth", func() bool { return s.target.count() >= from+400 })
 	require.Greater(t, time.Since(started), 1600*time.Millisecond) // a benchmark measures the accuracy
 
-	require.NoError(t, s.client.SetJobRate(t.Context(), nil, job, 0))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toLimit(0)))
 	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
 	require.Equal(t, int64(5_000), result.Job.Counts.Retried)
@@ -215,7 +215,7 @@ func TestRampSendsAFewAndPausesWhenTooManyComeBack(t *testing.T) {
 	require.Equal(t, 1, s.target.count())
 
 	s.target.answers(nil)
-	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toResume))
 	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
 	require.Equal(t, int64(500), result.Job.Counts.Retried)
@@ -298,7 +298,7 @@ func TestAuthorisationRefusedPausesUntilAnOperatorResumes(t *testing.T) {
 	require.LessOrEqual(t, refusals.Load(), int64(2*dlq.PageSize), "it does not try page after page")
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusPending: 250}, s.statuses(t))
 	s.target.answers(nil)
-	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toResume))
 	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)
 	require.Equal(t, dlq.JobCounts{Retried: 250}, result.Job.Counts)
@@ -375,10 +375,10 @@ func TestProgressIsTheSameInTheRowTheQueryAndTheWebUI(t *testing.T) {
 		require.Contains(t, shown.GetCurrentDetails(), sentence)
 	}
 	eventually(t, "some are sent", func() bool { return s.target.count() > 100 })
-	require.NoError(t, s.client.PauseJob(t.Context(), nil, job, "the consumer is being fixed"))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toPause("the consumer is being fixed")))
 	requireSame("the consumer is being fixed")
 
-	require.NoError(t, s.client.ResumeJob(t.Context(), nil, job))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toResume))
 	s.target.slowly(0)
 	result, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.NoError(t, err)

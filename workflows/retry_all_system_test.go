@@ -180,7 +180,7 @@ func TestCancelledRetryAllLeavesNothingRetrying(t *testing.T) {
 	s.target.slowly(20 * time.Millisecond) // four seconds for all of it
 	job := s.startAll(t)
 	eventually(t, "some are sent", func() bool { return s.target.count() > 500 })
-	require.NoError(t, s.client.CancelJob(t.Context(), retryOf(job)))
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toCancel))
 	_, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.ErrorIs(t, err, workflows.ErrStopped)
 	bulk := s.bulk(t, job)
@@ -221,7 +221,7 @@ func TestAJobWhoseWorkflowWasNeverStartedIsClosedByTheSweeper(t *testing.T) {
 	bulk := s.bulk(t, created.ID)
 	require.Equal(t, dlq.JobFailed, bulk.State)
 	require.Contains(t, bulk.Reason, "never started")
-	require.ErrorIs(t, s.client.CancelJob(t.Context(), retryOf(created.ID)), dlq.ErrNotFound)
+	require.ErrorIs(t, s.client.SteerJob(t.Context(), nil, retryOf(created.ID), toCancel), dlq.ErrNotFound)
 
 	// A later start of the workflow comes too late.
 	_, err = s.client.StartJob(t.Context(), nil, created)

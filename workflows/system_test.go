@@ -122,6 +122,18 @@ type system struct {
 }
 
 // retryOf is a bulk retry by its id, and changeOf a job that changes messages.
+// Commands to jobs.
+var (
+	toResume = dlq.Command{Name: dlq.CommandResume}
+	toCancel = dlq.Command{Name: dlq.CommandCancel}
+)
+
+func toPause(reason string) dlq.Command { return dlq.Command{Name: dlq.CommandPause, Reason: reason} }
+
+func toLimit(perSecond int) dlq.Command {
+	return dlq.Command{Name: dlq.CommandRate, RateLimit: &perSecond}
+}
+
 func retryOf(id dlq.ID) dlq.Job { return jobOf(dlq.KindRetry, id) }
 
 func changeOf(id dlq.ID) dlq.Job { return jobOf(dlq.KindDead, id) }
