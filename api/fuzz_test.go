@@ -35,8 +35,8 @@ func FuzzCursor(f *testing.F) {
 		}
 		place := dlq.Place{Rank: micros, ID: dlq.ID{15: byte(seq)}}
 		groups := readQuery("sort=last_seen&cursor="+encodeCursor(groupList(&dlq.GroupQuery{Sort: dlq.GroupsByLastSeen}), place), groupParameters)
-		if wanted := groups.groups(); groups.err() == nil {
-			require.Equal(t, &place, wanted.After)
+		if got := groups.groups(); groups.err() == nil {
+			require.Equal(t, &place, got.After)
 		} else {
 			require.True(t, micros < 0 || micros > lastTime.UnixMicro())
 		}

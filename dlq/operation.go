@@ -213,4 +213,4 @@ func (o Operation) ListSize() int {
 }
 
 // Place is the place of the operation in a list, the newest first.
-func (o *Operation) Place() Place { return PlaceAt(o.At, o.ID) }
+func (o Operation) Place() Place { return PlaceAt(o.At, o.ID) }
