@@ -115,7 +115,7 @@ func (a *Jobs) ReadJob(ctx context.Context, id dlq.ID) (dlq.Job, error) {
 	return shown(a.Store.Job(ctx, id))
 }
 
-// StateInput is the state that a job gets, and the reason.
+// StateInput asks for another state of a job, with a reason. PauseJob and ResumeJob know the state themselves.
 type StateInput struct {
 	ID     dlq.ID       `json:"id"`
 	State  dlq.JobState `json:"state"`

@@ -202,8 +202,8 @@ func (e *export) part(w *exportWriter, part []dlq.Weight) error {
 	s := e.server
 	ids, read, text := make([]dlq.ID, len(part)), int64(0), int64(0)
 	for i := range part {
-		w := &part[i]
-		ids[i], read, text = w.ID, read+w.Size(), max(text, w.Short)
+		m := &part[i]
+		ids[i], read, text = m.ID, read+m.Size(), max(text, m.Short)
 	}
 	ctx, cancel := context.WithTimeout(e.ctx, s.options.RequestTimeout)
 	defer cancel()

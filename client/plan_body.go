@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,50 +13,78 @@ import (
 // becomes `"headers": {"tenant": "acme"}`. Other fields have their own names, such as `rate_limit` and `ramp.steps`. Where a number is
 // needed and the text is none, the field has the text, so that the API says what is wrong with it.
 func PlanBody(parameters url.Values) map[string]any {
-	body, not := map[string]any{}, map[string][]any{}
-	for parameter, values := range parameters {
+	body, not := map[string]any{}, map[string]any{}
+	for _, parameter := range slices.Sorted(maps.Keys(parameters)) {
+		values := parameters[parameter]
 		if excluded, isNot := strings.CutPrefix(parameter, "not."); isNot {
 			for _, text := range values {
-				field, value := fieldOf(excluded, text)
-				not[field] = append(not[field], value)
+				field, value := fieldOf(excluded, []string{text})
+				list, _ := not[field].([]any)
+				not[field] = append(list, value)
 			}
 			continue
 		}
-		field, value := fieldOf(parameter, strings.Join(values, ","))
-		if members, ok := body[field].(map[string]any); ok {
-			if more, ok := value.(map[string]any); ok {
-				maps.Copy(more, members)
-			}
+		field, value := fieldOf(parameter, values)
+		if known, isKnown := body[field]; isKnown {
+			value = merged(known, value)
 		}
 		body[field] = value
 	}
-	if len(not) > 0 {
+	if text, isKnown := body["not"]; isKnown {
+		body["not"] = merged(text, not)
+	} else if len(not) > 0 {
 		body["not"] = not
 	}
 	return body
 }
 
+// merged has the members of two objects. Other values of one field become a list, which the API refuses: a filter that gets lost would
+// match more.
+func merged(a, b any) any {
+	members, isObject := a.(map[string]any)
+	more, areObjects := b.(map[string]any)
+	if !isObject || !areObjects {
+		return []any{a, b}
+	}
+	maps.Copy(members, more)
+	return members
+}
+
 // fieldOf returns the field of a parameter and its value in JSON: an object with one member for a header, a value in the payload, or a
 // part of a ramp.
-func fieldOf(parameter, text string) (field string, value any) {
+func fieldOf(parameter string, values []string) (field string, value any) {
+	value = fieldValue(parameter, values)
 	object, member, isMember := strings.Cut(parameter, ".")
 	switch {
 	case isMember && object == "header":
-		return "headers", map[string]any{member: text}
-	case isMember && object == "payload":
-		return "payload", map[string]any{member: text}
-	case isMember && object == "ramp":
-		return "ramp", map[string]any{member: fieldValue(parameter, text)}
+		return "headers", map[string]any{member: value}
+	case isMember && (object == "payload" || object == "ramp"):
+		return object, map[string]any{member: value}
 	default:
-		return parameter, fieldValue(parameter, text)
+		return parameter, value
 	}
 }
 
-// fieldValue is the value of a field in JSON.
-func fieldValue(name, text string) any {
+// fieldValue is the value of a field in JSON. Only a field that has a list takes several values: the API refuses the others.
+func fieldValue(name string, values []string) any {
+	text := strings.Join(values, ",")
 	switch name {
 	case "status", "ids":
 		return strings.Split(text, ",")
+	case "ramp.steps":
+		steps := []any{}
+		for step := range strings.SplitSeq(text, ",") {
+			if step = strings.TrimSpace(step); step != "" {
+				_, err := strconv.ParseInt(step, 10, 64)
+				steps = append(steps, number(step, err))
+			}
+		}
+		return steps
+	}
+	if len(values) > 1 {
+		return values
+	}
+	switch name {
 	case "suspicious", "include_suspicious":
 		if text == "true" || text == "false" {
 			return text == "true"
@@ -66,15 +95,6 @@ func fieldValue(name, text string) any {
 	case "ramp.max_came_back":
 		_, err := strconv.ParseFloat(text, 64)
 		return number(text, err)
-	case "ramp.steps":
-		steps := []any{}
-		for step := range strings.SplitSeq(text, ",") {
-			if step = strings.TrimSpace(step); step != "" {
-				_, err := strconv.ParseInt(step, 10, 64)
-				steps = append(steps, number(step, err))
-			}
-		}
-		return steps
 	}
 	return text
 }

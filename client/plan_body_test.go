@@ -31,6 +31,11 @@ func TestParametersBecomeTheFieldsOfAPlan(t *testing.T) {
 		"ramp.max_came_back=0.025":        `{"ramp":{"max_came_back":0.025}}`,
 		"ramp.max_came_back=NaN":          `{"ramp":{"max_came_back":"NaN"}}`,
 		"include_suspicious=true":         `{"include_suspicious":true}`,
+		"error=a&error=b":                 `{"error":["a","b"]}`,
+		"header.h=1&header.h=2&header.i=": `{"headers":{"h":["1","2"],"i":""}}`,
+		"not=x&not.key=1":                 `{"not":["x",{"key":["1"]}]}`,
+		"payload=x&payload.a=1":           `{"payload":["x",{"a":"1"}]}`,
+		"headers=x&header.a=1":            `{"headers":[{"a":"1"},"x"]}`,
 	} {
 		parameters, err := url.ParseQuery(query)
 		if err != nil {

@@ -103,8 +103,8 @@ func (f *jsonFormatter) flush() {
 func (f *jsonFormatter) add(class string, text []byte) {
 	f.flush()
 	if left := f.limit - f.written; len(text) > left {
-		text = cutText(text, max(left, 0)+1)
-		f.written, f.isCut = f.limit, true
+		shown := cutText(text, max(left, 0)+1)
+		f.written, f.isCut, text = f.limit, len(shown) < len(text), shown
 	}
 	f.written += len(text)
 	f.tokens = append(f.tokens, token{class, string(text)})

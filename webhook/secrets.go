@@ -16,6 +16,8 @@ import (
 const (
 	// maxSecretsSize limits a file, in bytes.
 	maxSecretsSize = 64 << 10
+	// maxBefore is how many replaced secrets are kept.
+	maxBefore = 4 * maxSigningSecrets
 	// secretPrefix marks a secret in base64, as in Standard Webhooks.
 	secretPrefix = "whsec_"
 )
@@ -29,7 +31,7 @@ type secretFile struct {
 
 	mu      sync.Mutex
 	secrets []string
-	before  []string // the secrets that these have replaced
+	before  []string // the last secrets that these have replaced, the newest first
 	failed  bool
 }
 
@@ -42,20 +44,23 @@ func newSecretFile(path string, check func([]string) error, log *zap.Logger) (*s
 func (f *secretFile) current() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.read()
+}
+
+// known returns the secrets, and the ones before them, which the answer to an earlier request may quote.
+func (f *secretFile) known() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Concat(f.read(), f.before)
+}
+
+func (f *secretFile) read() []string {
 	err := f.reload()
 	if err != nil && !f.failed {
 		f.log.Error("cannot read the secrets of an endpoint again; using the earlier ones", zap.String("file", f.path), zap.Error(err))
 	}
 	f.failed = err != nil
 	return f.secrets
-}
-
-// known returns the secrets, and the ones before them, which the answer to an earlier request may quote.
-func (f *secretFile) known() []string {
-	secrets := f.current()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Concat(secrets, f.before)
 }
 
 func (f *secretFile) reload() error {
@@ -91,7 +96,9 @@ func (f *secretFile) reload() error {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
 	if !slices.Equal(secrets, f.secrets) {
-		f.before, f.secrets = f.secrets, secrets
+		f.before = slices.Concat(f.secrets, f.before)
+		f.before = f.before[:min(len(f.before), maxBefore)]
+		f.secrets = secrets
 	}
 	return nil
 }

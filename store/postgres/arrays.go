@@ -67,14 +67,19 @@ func putInt8(buf []byte, v int64) []byte {
 }
 
 func putTID(buf []byte, id pgtype.TID) []byte {
+	if !id.Valid {
+		return putNull(buf)
+	}
 	return binary.BigEndian.AppendUint16(appendInt4(buf, 6, id.BlockNumber), id.OffsetNumber)
 }
+
+func putNull(buf []byte) []byte { return appendInt4(buf, 1<<32-1) }
 
 // orNull also encodes nil, as NULL.
 func orNull[T any](put func([]byte, T) []byte) func([]byte, *T) []byte {
 	return func(buf []byte, v *T) []byte {
 		if v == nil {
-			return binary.BigEndian.AppendUint32(buf, 1<<32-1)
+			return putNull(buf)
 		}
 		return put(buf, *v)
 	}

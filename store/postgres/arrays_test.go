@@ -14,7 +14,7 @@ func arraysOfAPage(n int) map[string]array {
 	partitions, offsets := make([]*int32, n), make([]*int64, n)
 	for i := range n {
 		ids[i][0], ids[i][15] = byte(i), 0xff
-		places[i] = pgtype.TID{BlockNumber: uint32(i) << 20, OffsetNumber: uint16(i), Valid: true}
+		places[i] = pgtype.TID{BlockNumber: uint32(i) << 20, OffsetNumber: uint16(i), Valid: i != 1}
 		ints[i], longs[i] = int32(-i), -int64(i)<<40
 		if i%3 > 0 {
 			partitions[i], offsets[i] = &ints[i], &longs[i]

@@ -41,7 +41,8 @@ LEFT JOIN LATERAL (
 	FROM (
 		SELECT b.started_at AS at, 0 AS sent
 		UNION ALL
-		(SELECT at, retried::float8 + failed + dead + changed FROM dlq.dlq_job_samples WHERE job_id = b.id ORDER BY tick DESC LIMIT 3)
+		(SELECT at, retried::float8 + failed + dead + changed FROM dlq.dlq_job_samples
+		WHERE job_id = b.id AND at <= clock_timestamp() ORDER BY tick DESC LIMIT 3)
 	) AS known
 	WHERE at BETWEEN clock_timestamp() - interval '10 seconds' AND clock_timestamp()
 	ORDER BY at
@@ -114,7 +115,7 @@ func (s *Store) Jobs(ctx context.Context, q dlq.JobQuery) (dlq.PageOf[dlq.Job], 
 	if q.After != nil {
 		args["after_at"], args["after_id"] = timestamptz(q.After.At()), uuid(q.After.ID)
 	}
-	found, err := queryAll(ctx, s, "list jobs", scanJob, jobsWith("true"+jobConditions(&q)), args, inOrderSQL)
+	found, err := queryAll(ctx, s, "list jobs", scanJob, jobsWith("true"+jobConditions(&q)), args, inOrderSQL, byIndexSQL)
 	return placed(found, size, (*dlq.Job).Place), err
 }
 

@@ -52,7 +52,7 @@ func TestAListOfJobsIsNotCompiled(t *testing.T) {
 	t.Cleanup(traced.Close)
 	found, err := New(traced, dlqtest.Topics(t)).Jobs(t.Context(), dlq.JobQuery{PageSize: 100})
 	require.NoError(t, err)
-	require.Len(t, found, 100)
+	require.Len(t, found.Entries, 100)
 
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
