@@ -310,6 +310,9 @@ func (l *laneRun) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for i := range l.acknowledged { // an earlier version's have no result
+		l.acknowledged[i].Result = dlq.ResultDelivered
+	}
 	l.published(l.acknowledged)
 	return l.finishPage(ctx)
 }
