@@ -36,12 +36,17 @@ func isFilter(name string) bool {
 	return !negated && slices.Contains([]string{"status", "created_from", "created_to", "suspicious", "verified"}, base)
 }
 
-// filtersOf reads the filters of an address. An empty value is a filter for the key only.
+// mayBeEmpty tells whether an empty value of a filter chooses messages: to leave it out would choose all of them.
+func mayBeEmpty(name string) bool {
+	return name == "key" || strings.HasPrefix(name, "header.") || strings.HasPrefix(name, "payload.")
+}
+
+// filtersOf reads the filters of an address.
 func filtersOf(query url.Values) url.Values {
 	selected := url.Values{}
 	for name, values := range query {
 		for _, value := range values {
-			if isFilter(name) && (value != "" || name == "key") {
+			if isFilter(name) && (value != "" || mayBeEmpty(name)) {
 				selected.Add(name, value)
 			}
 		}

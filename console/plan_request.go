@@ -81,7 +81,7 @@ func (v *visit) planFormOf(values url.Values) (f planForm, problem string) {
 		case texts[name] != nil || marks[name] != nil:
 		case !isFilter(name) || name == "verified":
 			return f, v.text("Jobs have no filter “%s”. Choose the messages in another way, so that no others are taken.", name)
-		case slices.Contains(values[name], "") && name != "key":
+		case slices.Contains(values[name], "") && !mayBeEmpty(name):
 			return f, v.text("The filter “%s” has no value. Choose the messages again, so that no others are taken.", name)
 		case strings.HasPrefix(name, "not.") && slices.Contains(values[name], hiddenValue):
 			return f, v.text("The value of the filter “%s” is hidden, so it leaves nothing out. Choose the messages again, so that no others are taken.", name)

@@ -92,6 +92,20 @@ func TestFiltersOfAPlanAreThoseOfItsForm(t *testing.T) {
 	require.Equal(t, query, filtersFrom(back))
 }
 
+// The API takes them: a header or a field of the payload may be there and empty.
+func TestAPlanIsMadeAgainWithItsEmptyValues(t *testing.T) {
+	t.Parallel()
+	b := open(t, planAPI(planned("delete", map[string]any{"filters": map[string]any{"headers": map[string]string{"h": ""}, "payload": map[string]string{"coupon": ""}}})))
+	page := b.get("/plans/" + somePlan)
+	require.Contains(t, page.text, `href="/plans/new?header.h=&amp;kind=delete&amp;payload.coupon=&amp;reason=why&amp;topic=orders.dlq"`, "not the whole topic")
+	require.Contains(t, page.text, `href="/topics/orders.dlq?header.h=&amp;payload.coupon="`)
+	form := b.get("/plans/new?kind=delete&topic=orders.dlq&payload.coupon=")
+	require.Equal(t, http.StatusOK, form.Code, form.text)
+	made := b.post("/plans/new", url.Values{"kind": {"delete"}, "topic": {"orders.dlq"}, "payload.coupon": {""}})
+	require.Equal(t, http.StatusSeeOther, made.Code, made.text)
+	require.Contains(t, b.calls[0], `"payload":{"coupon":""}`)
+}
+
 func TestAFilterThatJobsDoNotHaveIsRefusedInsteadOfLeftOut(t *testing.T) {
 	t.Parallel()
 	b := open(t, planAPI(planned("retry")))
