@@ -276,3 +276,18 @@ func TestATokenThatWasReplacedDuringItsRequestIsNotQuoted(t *testing.T) {
 	}
 	require.Equal(t, []string{"another token", bearerToken}, b.publisher.targets["http:shop"].token.known())
 }
+
+// Another request may have read the file in between, also while it was being written.
+func TestATokenThatWasReplacedTwiceDuringItsRequestIsNotQuoted(t *testing.T) {
+	t.Parallel()
+	var b *bench
+	b = newBench(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		for _, token := range []string{"another", "another token"} {
+			_ = os.WriteFile(b.endpoint.TokenFile, []byte(token), 0o600)
+			b.publisher.targets["http:shop"].token.current()
+		}
+		w.WriteHeader(489)
+		_, _ = io.WriteString(w, r.Header.Get("Authorization"))
+	}), nil)
+	require.ErrorContains(t, b.errorOf(message("", "x")), "489: Bearer [redacted]")
+}
