@@ -15,8 +15,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Publisher sends dead letters back to their original topics, and is safe for concurrent
-// use.
+// Publisher sends messages to their targets, and exhausted messages to archive topics. It is
+// safe for concurrent use.
 type Publisher struct {
 	o         Options
 	log       *zap.Logger
@@ -27,7 +27,7 @@ type Publisher struct {
 	lookup          *Lookup
 	// connections explains timeouts of both clients.
 	connections *connectionFailures
-	// unanswered counts the requests of both clients.
+	// unanswered counts the produce requests of both clients that had no answer.
 	unanswered *unansweredRequests
 	metrics    *PublishMetrics
 }
@@ -50,7 +50,7 @@ func NewPublisher(o Options, log *zap.Logger, reg prometheus.Registerer) (*Publi
 		unanswered: unanswered, unbatchedTopics: newTopicLocks(), metrics: NewPublishMetrics(reg)}, nil
 }
 
-// Close fails the records that are still being sent.
+// Close closes both clients. Records that are still being sent fail.
 func (p *Publisher) Close() {
 	p.batched.Close()
 	p.unbatched.Close()
@@ -67,7 +67,7 @@ func (p *Publisher) Ping(ctx context.Context) error { return Ping(ctx, p.batched
 func (p *Publisher) MaxDuration() time.Duration { return 3 * p.deliveryLimit() }
 
 // deliveryLimit is the client library's delivery timeout plus a second. In this second
-// the library can report the cause, before our own timeout hides it.
+// the library can report why a record timed out, before our own timeout hides the reason.
 func (p *Publisher) deliveryLimit() time.Duration { return p.o.DeliveryTimeout + time.Second }
 
 // Publish sends the messages in the order of the slice and waits until each is
@@ -75,28 +75,28 @@ func (p *Publisher) deliveryLimit() time.Duration { return p.o.DeliveryTimeout +
 // message. A message that failed with a timeout, a broken connection or a refused login may
 // still have been written.
 //
-// A message whose target, the topic or the partition, is closed is not sent, and fails with
-// dlq.ErrTargetClosed. A message without a key, or with a new key, goes to another
-// partition, if any is open.
+// If closed lists the topic or the partition of a message, the message is not sent, and fails
+// with dlq.ErrTargetClosed. But a message without a key, or with a generated key
+// (RepublishUUIDKey), goes to an open partition, if there is one.
 //
-// A message that only points to its record is sent with that record, which is fetched
-// first. If Kafka no longer has the record, the message fails as bad data. Such messages are in no
-// order, since their keys are unknown before.
+// For a dead letter that only names its record (dlq.Detail.IsPointer), that record is fetched and
+// sent instead. If Kafka no longer has the record, the message fails as bad data. Pointers are
+// sent in no promised order, since their keys are unknown until the fetch.
 //
 // Unless the order is dlq.OrderNone, a message that fails for any reason blocks the later
-// messages of its topic and key: they are not sent.
+// messages of its topic and key: they are not written, but for the two gaps below.
 //
 // Batches are pipelined. A broker that refuses a batch also refuses the later
 // batches in flight, by their sequence numbers. Two gaps remain. In both, a message can be
 // written although an earlier message of its key was refused:
-//   - After a refusal, also of another call's record, the client starts a new sequence. A
-//     record that is produced before this call learns of the refusal belongs to the new sequence.
-//     This time is short, except for a record that waits for buffer space
-//     (maxBufferedBytes).
+//   - After a refusal, even of a record of another call, the client starts a new sequence. A
+//     record that is produced after that, but before this call learns of the refusal, belongs to
+//     the new sequence. The time between the two is short, except for a record that waits for
+//     buffer space (maxBufferedBytes, maxBufferedRecords).
 //   - A broker forgets a producer that wrote nothing to a partition for a day
-//     (producer.id.expiration.ms), and then accepts any sequence number. A broker that refuses the
-//     first batch after that still writes the later batches in flight, but they are
-//     reported as blocked.
+//     (producer.id.expiration.ms), and then accepts any sequence number. If the broker refuses
+//     the first batch after that, it still writes the later batches in flight, although their
+//     messages are reported as failed or blocked.
 func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
 	ctx, cancel := context.WithTimeout(ctx, p.MaxDuration())
 	defer cancel()
@@ -112,8 +112,8 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 	return d.finish()
 }
 
-// send tries each message once, and again alone if another message may have failed its batch.
-// The result is the first refusal of the login.
+// send tries each message once, and once more alone if its batch may have failed because of
+// another message. The result is the error of the first message whose login a broker refused, or nil.
 func (d *dispatch) send(ctx context.Context) error {
 	for from := 0; from < len(d.sends); {
 		to := d.sendBatched(ctx, from)
@@ -148,12 +148,12 @@ type dispatch struct {
 // sending is a record on its way, and the result.
 type sending struct {
 	record   *kgo.Record
-	envelope *dlq.Envelope // of the record's message; nil for a record of the archive
+	envelope *dlq.Envelope // of the record's message; nil for a record that goes to an archive topic
 	pointer  *dlq.Origin   // of the record that the message only points to, or nil
 	route    route
 	batched  bool // it was sent in a shared batch
 	err      error
-	// acknowledgement is nil until the record is acknowledged.
+	// acknowledgement is nil until the record is acknowledged, and if its offset stays unknown.
 	acknowledgement *dlq.Acknowledgement
 }
 
@@ -170,21 +170,22 @@ func newDispatch(p *Publisher, sends []sending, order dlq.Order, closed []dlq.Ta
 }
 
 // refusesBatch reports whether another record of the batch may be the cause of the error. A
-// broker that fails on a record answers UNKNOWN_SERVER_ERROR for its batch; a message that is sent
-// back is then tried again later.
+// broker that fails on one record answers UNKNOWN_SERVER_ERROR for the whole batch. This counts
+// only for records to archive topics, since other messages are tried again later anyway.
 func (s *sending) refusesBatch() bool {
 	return categoryOf(s.err) == dlq.CategoryBadData || s.envelope == nil && errors.Is(s.err, kerr.UnknownServerError)
 }
 
-// isUnbatched reports whether a record is sent alone: the record is too large for a batch, or
+// isUnbatched reports whether a record is sent alone from the start: the record is too large for a batch, or
 // must be fetched first, which happens one at a time to bound the memory.
 func (s *sending) isUnbatched() bool {
 	return s.pointer != nil || tooBigForBatch(s.record)
 }
 
-// sendBatched sends records in batches, starting at an index, and returns the index
-// of the stop. A record that is too large for a batch is a stop. Where order
-// matters, so is a failure, because that may block later records.
+// sendBatched sends records in batches from an index on, and returns the index of the first
+// record that it left. It stops before a record that is sent alone (isUnbatched). Where order
+// matters, it also stops after a failure, unless a closed partition is the reason, because the
+// failure may block later records.
 func (d *dispatch) sendBatched(ctx context.Context, from int) (to int) {
 	ctx, cancel := context.WithTimeout(ctx, d.publisher.deliveryLimit())
 	defer cancel()
@@ -227,7 +228,7 @@ func (d *dispatch) sendUnbatched(ctx context.Context, i int) {
 	ctx, cancel := context.WithTimeout(ctx, d.publisher.deliveryLimit())
 	defer cancel()
 	s := &d.sends[i]
-	record := *s.record // the library has changed the record that was refused
+	record := *s.record // a copy with a new timestamp: a record that was refused already has the library's
 	record.Timestamp = time.Time{}
 	if s.pointer != nil {
 		pointed, err := d.fetch(ctx, *s.pointer, s.envelope)
@@ -250,8 +251,9 @@ func (d *dispatch) sendUnbatched(ctx context.Context, i int) {
 	d.forgetRecreated(d.publisher.unbatched, i, i+1)
 }
 
-// fetch reads the record that a message points to. After a fetch has failed, the other fetches of
-// the same call fail at once, so that they leave the time to the other messages.
+// fetch reads the record that a message points to. After a fetch has failed, the call's
+// other fetches fail at once, to leave time for the other messages, unless only this record or
+// topic is gone.
 func (d *dispatch) fetch(ctx context.Context, origin dlq.Origin, e *dlq.Envelope) (dlq.Record, error) {
 	if d.fetchErr != nil {
 		return dlq.Record{}, d.fetchErr
@@ -268,7 +270,7 @@ func (d *dispatch) fetch(ctx context.Context, origin dlq.Origin, e *dlq.Envelope
 	}
 }
 
-// sourceError is a record that could not be read, which says nothing about writing.
+// sourceError is the error of a record that could not be read. It says nothing about the target.
 type sourceError struct{ err error }
 
 func (e *sourceError) Error() string { return e.err.Error() }
@@ -291,8 +293,9 @@ func (d *dispatch) settle(s *sending, r *kgo.Record, err error) {
 }
 
 // settleBlocked fails a message that must not be sent: its whole topic is closed, or an
-// earlier message of its topic and key has failed. Only the first settled messages count,
-// whose results are known. The result tells whether the message was failed.
+// earlier message of its topic and key has failed. Of the earlier messages only the first ones
+// count, as many as settled says: their results are known. The result is true if settleBlocked
+// failed the message, so that it must not be sent.
 func (d *dispatch) settleBlocked(i, settled int) bool {
 	s, r := &d.sends[i], d.sends[i].record
 	if topic := (dlq.Target{Topic: r.Topic, Partition: dlq.AnyPartition}); d.closed[topic] {
@@ -343,7 +346,7 @@ func (d *dispatch) finish() []dlq.Delivery {
 	return deliveries
 }
 
-// translate returns the error for the caller.
+// translate turns an error of the library into the error that the caller of Publish gets.
 func (d *dispatch) translate(topic string, err error) error {
 	if err == nil || errors.Is(err, dlq.ErrTargetClosed) {
 		return err

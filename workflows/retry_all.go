@@ -16,10 +16,11 @@ import (
 // lane, so its messages stay in order. A lane is a series of long activities, which send pages
 // of messages. The store counts the progress in the transactions that change the messages.
 //
-// A running job can be paused, resumed, slowed down and cancelled. The job pauses itself when
-// its targets refuse everything, or when too many messages of a ramp came back. A job that
-// pauses or is cancelled stops its claims, and waits until the claimed pages are finalized. Then
-// no message of the job is RETRYING.
+// Until it ends, a job can be paused, resumed and cancelled, and its rate limit can be changed.
+// The job pauses itself when all that is left waits for closed targets, when too many messages
+// came back during a ramp, or when nobody can verify a step of the ramp. A job that pauses or is
+// cancelled stops its claims, and waits until the claimed pages are finalized. Then no message of
+// the job is RETRYING.
 func RetryAll(ctx workflow.Context, in JobInput) (JobResult, error) {
 	r := newBulkRun(ctx, in)
 	// The handlers are set first, because an update may arrive before the first workflow task.
@@ -51,7 +52,7 @@ func RetryAll(ctx workflow.Context, in JobInput) (JobResult, error) {
 	return r.end(ctx, endOf(in.ID, runErr), runErr)
 }
 
-// checkKind fails if workflows of another type run jobs of this kind. Anybody who may start workflows can put any job's
+// checkKind fails if jobs of j's kind are not run by workflows of this type. Anybody who may start workflows can put any job's
 // id into the input, and the workflow must not end a job that another workflow runs.
 func checkKind(j *dlq.Job, workflowType string) error {
 	if (j.Spec.Kind == dlq.KindRetry) == (workflowType == RetryAllType) {
@@ -64,7 +65,7 @@ func checkKind(j *dlq.Job, workflowType string) error {
 type phase int
 
 const (
-	// phaseBeginning: the scope is being counted; nothing is sent yet.
+	// phaseBeginning: the scope is being counted, or read after a continue-as-new; this run sends nothing yet.
 	phaseBeginning phase = iota
 	// phaseRunning: the job sends, or is paused.
 	phaseRunning
@@ -74,7 +75,7 @@ const (
 	phaseEnded
 )
 
-// bulkRun is the state of a run of RetryAll, and the job of ChangeAll.
+// bulkRun is the state of a run of RetryAll. ChangeAll uses it too, only for its job.
 type bulkRun struct {
 	Resumed
 	in    JobInput
@@ -102,8 +103,8 @@ func newBulkRun(ctx workflow.Context, in JobInput) *bulkRun {
 
 // begin counts the scope, or restores the state of the previous run.
 func (r *bulkRun) begin(ctx workflow.Context) error {
-	// Anybody who may start workflows can write any input. So the state in the input counts only
-	// if an earlier run continued as this run, and the job itself is read from the store.
+	// Anybody who may start workflows can write any input. So the state in the input is used only
+	// if an earlier run continued as this run. The job itself is always read from the store.
 	if previous := r.in.Resumed; previous != nil && workflow.GetInfo(ctx).ContinuedExecutionRunID != "" {
 		r.Resumed = *previous
 		r.RampStep = max(r.RampStep, 0)
@@ -147,7 +148,7 @@ func (r *bulkRun) readJob(ctx workflow.Context) error {
 	return r.updateOpenJob(storeOptions(ctx, "read the progress"), r.steps.ReadJob, r.in.ID)
 }
 
-// checkOpen fails if the job is closed: another client must have closed it.
+// checkOpen fails if the job is closed, which then was done by another client.
 func (r *bulkRun) checkOpen() error {
 	if r.job.State.IsFinal() {
 		return temporal.NewNonRetryableApplicationError("the job was closed by another client", typeEnded, nil)
@@ -203,7 +204,7 @@ func (r *bulkRun) run(ctx workflow.Context) error {
 			return err
 		}
 		if r.Paused != nil {
-			continue // an update has paused the job meanwhile
+			continue // an update has asked for a pause meanwhile
 		}
 		end, err := r.runLanes(ctx)
 		switch {
@@ -252,18 +253,18 @@ func (r *bulkRun) recheckJob(ctx workflow.Context) error {
 	return workflow.Sleep(ctx, time.Second)
 }
 
-// waitPaused pauses the job and waits until an operator resumes the job, Pause.For has passed, or
-// the run should continue as new.
+// waitPaused pauses the job, unless its target is open again. Then it waits until the pause is lifted or
+// replaced, Pause.For has passed, the job's row is not PAUSED, or the run should continue as new.
 func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	pause := r.Paused
-	r.resumedBy = "" // forget the update that resumed an earlier pause
+	r.resumedBy = "" // forget the update that ended an earlier pause
 	in := activities.StateInput{
 		ID: r.in.ID, State: dlq.JobPaused, Reason: pause.Reason, TargetClosed: pause.TargetClosed, Update: pause.Update,
 	}
 	if err := r.updateOpenJob(storeOptions(r.jobCtx, "pause: "+pause.Reason), r.steps.PauseJob, in); err != nil {
 		return err // nothing resumes a closed job
 	}
-	if r.job.State == dlq.JobPausing && r.Paused == pause { // the store did not pause the job, since the target is open again
+	if r.job.State == dlq.JobPausing && r.Paused == pause { // the activity did not pause the job, since the target is open again
 		r.Paused = nil
 		return nil
 	}
@@ -279,7 +280,7 @@ func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	return r.awaitResume(ctx, mustReturn)
 }
 
-// A paused job is read from the store after pauseCheckMin. Each further wait is twice as long, up to pauseCheckMax.
+// A job that waits for an operator is read from the store after pauseCheckMin. Each further wait is twice as long, up to pauseCheckMax.
 const (
 	pauseCheckMin = 2 * time.Second
 	pauseCheckMax = 5 * time.Minute

@@ -16,10 +16,11 @@ import (
 	"dlqmanager/dlq"
 )
 
-// NextPage ends the page in hand as FinalizePage does, and claims the next messages of the lane, in the order of
-// arrival and as many as dlq.Listing allows. A queue that is due comes first. Otherwise, if scan is set, NextPage
-// claims the next messages of the scope and moves the cursor past them. The page in hand ends in the transaction of the
-// first claim. When this claim finds nothing, but more messages follow, NextPage claims again.
+// NextPage ends the page that outcomes describe, the page in hand, as FinalizePage does, and claims the lane's next
+// messages in the order of arrival, at most as many as dlq.Listing allows. A queue whose time has come comes first,
+// unless lane.ScanFirst is set. Otherwise, if scan is set, NextPage claims the next messages of the scope and moves the
+// cursor past them. While claims find nothing, but more messages may follow, NextPage claims again, for up to
+// maxScanTime. The page in hand ends in the transaction of the first claim.
 //
 // With scan, the lane is done when the claim is empty: no page, no Wait, no Next, and neither StepLimitReached nor
 // Stopped nor Unfinished. The error is dlq.ErrBlocked when another transaction does not release a lock in time.
@@ -35,22 +36,23 @@ func (s *Store) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Page
 		case errors.Is(err, dlq.ErrFenced):
 			return dlq.LaneClaim{Stopped: true}, ended, nil
 		case err != nil && try > 1:
-			return dlq.LaneClaim{Wait: queueRetryDelay}, ended, nil // the page has ended; the next claim meets the error again
+			return dlq.LaneClaim{Wait: queueRetryDelay}, ended, nil // the page in hand has ended; if the error lasts, the next call returns it
 		case err != nil || len(c.Page) > 0 || c.Stopped || c.Unfinished || c.StepLimitReached || c.Wait > 0 || !r.more:
 			return c, ended, err
 		case time.Since(began) > maxScanTime:
 			c.Wait = queueRetryDelay
 			return c, ended, nil
 		}
-		// The scan goes on: every candidate went into a queue, or no message that was read matched the filter.
+		// Claim again: every candidate went into a queue, no message that was read matched the filter, or ScanFirst passed
+		// over a queue.
 	}
 }
 
 // maxScanTime is how long NextPage scans without a result before it returns.
 const maxScanTime = time.Second
 
-// FinalizePage ends claims of a lane's page, writes the attempts and the queues, and adds to the lane's counters, all
-// in a transaction. A message that the lane no longer owns is neither changed nor counted, unless it was delivered:
+// FinalizePage ends claims of a lane's page, records the failed retries and the queues, and adds to the lane's
+// counters, in one transaction. A message that the lane no longer owns is neither changed nor counted, unless it was delivered:
 // see keepLate. The error is dlq.ErrFenced when a newer attempt has the lane, and dlq.ErrBlocked when another
 // transaction holds a lock for a second. Deliveries are recorded also by a fenced attempt.
 func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
@@ -58,7 +60,7 @@ func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.
 	return r.page, err
 }
 
-// endPage is a step that also records the deliveries of claims that are gone.
+// endPage runs a step, and also records the deliveries of messages that the lane no longer owns.
 func (s *Store) endPage(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome, claims, scans bool) (stepResult, error) {
 	r, err := s.step(ctx, lane, outcomes, claims, scans)
 	if err != nil && !errors.Is(err, dlq.ErrFenced) || r.page.Ended == len(outcomes) {
@@ -73,8 +75,8 @@ func (s *Store) endPage(ctx context.Context, lane *dlq.Lane, outcomes []dlq.Page
 }
 
 // step is a transaction of a lane: it ends the page in hand, and claims the next page. The lane's row and the
-// job's row are locked after the messages that end, because these locks may take long, and a pause of the job must
-// not wait for them. The messages that are claimed are locked last.
+// job's row are locked after the messages whose claims end: the locks of messages may take long, and a pause of the job
+// must not wait for those. The messages that are claimed are locked last.
 type step struct {
 	*Store
 	lane     *dlq.Lane
@@ -82,7 +84,7 @@ type step struct {
 	args     pgx.NamedArgs
 	outcomes []dlq.PageOutcome // by id, each message once
 	claims   bool
-	scans    bool // also messages after the cursor
+	scans    bool // claims also messages after the cursor, not only those in queues
 	isLocked bool // the job has limits, and its row is locked
 
 	row       laneRow
@@ -91,15 +93,15 @@ type step struct {
 	knownPage [][16]byte
 	job       jobOfLane
 	ended     map[dlq.ID]*dlq.EndedClaim
-	requeued  int            // messages of the page in hand
+	requeued  int            // how many messages of the page in hand go into queues
 	settled   dlq.Settlement // empty once it is written
-	unnamed   [][16]byte     // messages whose target has no id
+	unnamed   [][16]byte     // messages whose target is not in dlq_targets yet
 	// queue is the queue of the lane that is due first; nil if the lane has none.
 	queue   *laneQueue
 	listing dlq.Listing
-	// queueOf has the queue of each candidate; nil if they follow the cursor.
+	// queueOf has the queue id of each candidate; the map is nil if the candidates follow the cursor.
 	queueOf map[dlq.ID]int64
-	// places is where the table has the candidates that can be claimed.
+	// places are the ctids in dlq_messages of the candidates that can be claimed.
 	places map[dlq.ID]pgtype.TID
 	// mustLock is set if the candidates have to be locked before the decision. See mayClaimUnlocked.
 	mustLock bool
@@ -110,7 +112,7 @@ type step struct {
 type stepResult struct {
 	claim dlq.LaneClaim
 	page  dlq.PageResult
-	// more is set if the claim is empty, and messages may follow the cursor.
+	// more is set if messages may follow the cursor, or a queue was passed over.
 	more bool
 }
 
@@ -136,14 +138,15 @@ type laneQueue struct {
 	isClosed bool
 }
 
-// errOvertaken says that a claim without locks met another transaction. The step is undone, and locks first. The
-// server finds it out, so that COMMIT can follow the claim in the same round trip.
+// errOvertaken says that a claim without locks met another transaction. The step is undone and runs again, and
+// then locks the messages before it claims them. The server itself makes the check, so that COMMIT can follow the claim in
+// the same round trip.
 var errOvertaken = errors.New("another transaction has changed a message, or retries an earlier one of its key")
 
-// queueRetryDelay is how soon a lane claims again after an empty claim. Another queue may be due.
+// queueRetryDelay is the Wait of a claim that has no page although the lane is not done. Another queue may be due.
 const queueRetryDelay = time.Millisecond
 
-// step runs a step of a lane. Without claims it only ends the page.
+// step runs a step of a lane. If claims is false, the step only ends the page in hand.
 func (s *Store) step(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome, claims, scans bool) (stepResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -206,7 +209,7 @@ func (t *step) run(ctx context.Context) error {
 	return t.write(ctx)
 }
 
-// with are the parameters of the lane, and more.
+// with returns a copy of the lane's parameters, with the parameters in more.
 func (t *step) with(more pgx.NamedArgs) pgx.NamedArgs {
 	args := maps.Clone(t.args)
 	maps.Copy(args, more)
@@ -234,7 +237,8 @@ func queueRows(batch *pgx.Batch, sql string, args pgx.NamedArgs, targets []any, 
 }
 
 // ClaimedPage returns the messages that the lane has claimed and not finalized, in the order of arrival: the first of
-// them up to the given size in bytes. A single larger message comes without its value and headers.
+// them up to the given size in bytes. If the first message is larger, it comes alone and without
+// its record.
 func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (claim dlq.LaneClaim, err error) {
 	t := &step{Store: s, lane: &lane, args: s.laneArgs(&lane)}
 	var owned []dlq.Candidate
@@ -288,7 +292,7 @@ func envelopesOf(messages []dlq.Candidate) (page []dlq.PageEnvelope, byID map[dl
 	return page, byID
 }
 
-// queueBlocked marks the messages of which an earlier message of the key has failed.
+// queueBlocked marks the messages whose key has an earlier message that failed in this job.
 func queueBlocked(batch *pgx.Batch, args pgx.NamedArgs, byID map[dlq.ID]*dlq.PageEnvelope) {
 	var id dlq.ID
 	queueRows(batch, failedKeysSQL, args, []any{(*[16]byte)(&id)}, func() { byID[id].Blocked = true })
