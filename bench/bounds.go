@@ -19,11 +19,11 @@ type bound struct {
 // things, compare processor time, or are far from their targets. Each bound leaves a margin to the worst of
 // 20 runs: go run ./bench -quick -runs 20 -rows 3,4,15,16.
 var bounds = []bound{
-	{3, "bulk retry vs a workflow for each message", goal{atLeast: 50}, 125, 1616},
+	{3, "bulk retry vs a workflow for each message", goal{atLeast: 50}, 197, 404},
 	{4, "history events for 1,000 messages", goal{atMost: 16}, 9.25, 10.8},
-	{15, "core of PostgreSQL for each message vs the same loop", goal{atMost: 2.8}, 1.46, 2.29},
-	{15, "WAL for each message vs the same loop", goal{atMost: 0.45}, 0.361, 0.407},
-	{16, "rows read for each message, 16 lanes vs 4", goal{atMost: 2}, 1, 1.74},
+	{15, "core of PostgreSQL for each message vs the same loop", goal{atMost: 2.3}, 0.857, 1.79},
+	{15, "WAL for each message vs the same loop", goal{atMost: 0.42}, 0.362, 0.381},
+	{16, "rows read for each message, 16 lanes vs 4", goal{atMost: 1.5}, 0.625, 1.07},
 }
 
 // regressions says which lines of a quick run are beyond their bounds.
