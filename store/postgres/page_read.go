@@ -72,15 +72,18 @@ func (t *step) queueEnds(batch *pgx.Batch) {
 		return
 	}
 	var m dlq.EndedClaim
+	var ids [][16]byte
 	var isUnnamed bool
 	all := make([]dlq.EndedClaim, 0, len(t.outcomes))
-	columns := []any{(*[16]byte)(&m.ID), &m.Seq, &m.KeyHash, &m.OriginalTopic, (*string)(&m.Status), &isUnnamed}
+	columns := []any{&ids, &m.Seq, &m.KeyHash, &m.OriginalTopic, (*string)(&m.Status), &isUnnamed}
 	queueRows(batch, endPageSQL, endArgs(t.lane.Owner, t.outcomes), columns, func() {
 		t.target(&m.Candidate)
-		all = append(all, m)
-		t.ended[m.ID] = &all[len(all)-1]
+		for _, m.ID = range ids {
+			all = append(all, m)
+			t.ended[m.ID] = &all[len(all)-1]
+		}
 		if isUnnamed {
-			t.unnamed = append(t.unnamed, m.ID)
+			t.unnamed = append(t.unnamed, ids...)
 		}
 	})
 }

@@ -8,27 +8,33 @@ const (
 	// endPageSQL ends claims, sorted by id, so that two calls for the same page do not deadlock. The retry count
 	// tells a claim from a later claim of the message. A message that an operator marked dead meanwhile ends only by
 	// a delivery. The CASE keeps the planner from the index of RETRYING messages. The messages name their results and
-	// their targets, of which a page has few, by number.
+	// their targets, of which a page has few, by number. Delivered messages are one row of the result: their ids are enough.
 	endPageSQL = `
 WITH target AS MATERIALIZED (
 	SELECT o.number, t.id, t.dlq_topic
 	FROM unnest(@topics::text[], @topic_ids::uuid[]) WITH ORDINALITY AS o (topic, topic_id, number)
 	JOIN dlq.dlq_targets t ON t.topic = o.topic AND t.topic_id IS NOT DISTINCT FROM o.topic_id
+), ended AS (
+	UPDATE dlq.dlq_messages m
+	SET status = (CASE WHEN m.retry_count < m.max_retries THEN @left_statuses::text[] ELSE @none_statuses::text[] END)[o.result],
+		resolution = (CASE WHEN m.retry_count < m.max_retries THEN @left_resolutions::text[] ELSE @none_resolutions::text[] END)[o.result],
+		target_partition = o.target_partition, target_offset = o.target_offset,
+		target_id = (SELECT t.id FROM target t WHERE t.number = o.target AND t.dlq_topic = m.dlq_topic),
+		retry_count = greatest(m.retry_count + (@deltas::int[])[o.result], 0), in_page = false, updated_at = now(),
+		last_retry_at = CASE WHEN (@deltas::int[])[o.result] < 0
+			THEN (SELECT max(a.started_at) FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id) ELSE m.last_retry_at END
+	FROM unnest(@ids::uuid[], @claims::int[], @results::int[], @target_partitions::int[], @target_offsets::bigint[], @targets::int[])
+		AS o (id, claim, result, target_partition, target_offset, target)
+	WHERE m.id = o.id AND CASE WHEN m.workflow_id = @workflow_id AND m.owner_token = @token AND m.retry_count = o.claim
+			AND (m.status = 'RETRYING' OR m.status = 'DEAD' AND m.resolution = 'given_up' AND (@left_statuses::text[])[o.result] = 'RESOLVED')
+		THEN true ELSE false END
+	RETURNING m.id, m.seq, m.key_hash, m.original_topic, m.status, o.target > 0 AND m.target_id IS NULL AS is_unnamed,
+		m.status = 'RESOLVED' AS is_delivered
 )
-UPDATE dlq.dlq_messages m
-SET status = (CASE WHEN m.retry_count < m.max_retries THEN @left_statuses::text[] ELSE @none_statuses::text[] END)[o.result],
-	resolution = (CASE WHEN m.retry_count < m.max_retries THEN @left_resolutions::text[] ELSE @none_resolutions::text[] END)[o.result],
-	target_partition = o.target_partition, target_offset = o.target_offset,
-	target_id = (SELECT t.id FROM target t WHERE t.number = o.target AND t.dlq_topic = m.dlq_topic),
-	retry_count = greatest(m.retry_count + (@deltas::int[])[o.result], 0), in_page = false, updated_at = now(),
-	last_retry_at = CASE WHEN (@deltas::int[])[o.result] < 0
-		THEN (SELECT max(a.started_at) FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id) ELSE m.last_retry_at END
-FROM unnest(@ids::uuid[], @claims::int[], @results::int[], @target_partitions::int[], @target_offsets::bigint[], @targets::int[])
-	AS o (id, claim, result, target_partition, target_offset, target)
-WHERE m.id = o.id AND CASE WHEN m.workflow_id = @workflow_id AND m.owner_token = @token AND m.retry_count = o.claim
-		AND (m.status = 'RETRYING' OR m.status = 'DEAD' AND m.resolution = 'given_up' AND (@left_statuses::text[])[o.result] = 'RESOLVED')
-	THEN true ELSE false END
-RETURNING m.id, m.seq, m.key_hash, m.original_topic, m.status, o.target > 0 AND m.target_id IS NULL`
+SELECT array_agg(id), CASE WHEN is_delivered THEN 0 ELSE seq END, CASE WHEN is_delivered THEN 0 ELSE key_hash END,
+	CASE WHEN is_delivered THEN '' ELSE original_topic END, status, is_unnamed
+FROM ended
+GROUP BY 2, 3, 4, 5, 6`
 
 	// nameTargetsSQL is for the first messages that a target has acknowledged, after noteTargetsSQL.
 	nameTargetsSQL = `
