@@ -129,3 +129,69 @@ func TestJobsWithTimesEditedByHandAreSampled(t *testing.T) {
 		require.NotEmpty(t, samplesOf(t, p, change.ID), n)
 	}
 }
+
+func TestTheRecentRateDecays(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	p := postgres.New(pool, dlqtest.Topics(t))
+	b, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_jobs SET started_at = now() - interval '1 hour'`)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_job_lanes SET retried = 700, failed = 200, dead = 100`)
+	require.NoError(t, err)
+	type sample struct {
+		age  string
+		sent int
+	}
+	for _, test := range []struct {
+		samples []sample // the newest first
+		want    float64
+	}{
+		{[]sample{{"1 second", 980}, {"5 seconds", 900}, {"11 seconds", 0}}, 20},
+		{[]sample{{"4 seconds", 980}, {"8 seconds", 840}, {"13 seconds", 0}}, 20},
+		{[]sample{{"1 second", 980}, {"4 seconds", 940}, {"8 seconds", 840}, {"8.5 seconds", 0}}, 20}, // at most three are read
+		{[]sample{{"0 seconds", 980}}, 20},                                                            // a second at least
+		{[]sample{{"3 seconds", 1000}, {"8 seconds", 1000}, {"13 seconds", 0}}, 0},
+		{[]sample{{"5 seconds", 1500}}, 0},                                                   // edited by hand
+		{[]sample{{"-3 hours", 0}, {"-2 hours", 0}, {"-1 hour", 0}, {"5 seconds", 900}}, 20}, // the clock was set back
+		{[]sample{{"11 seconds", 980}, {"16 seconds", 840}}, 0},
+		{[]sample{{"1 day", 0}}, 0},
+		{nil, 0},
+	} {
+		_, err = pool.Exec(t.Context(), `DELETE FROM dlq.dlq_job_samples`)
+		require.NoError(t, err)
+		for i, s := range test.samples {
+			_, err = pool.Exec(t.Context(), `INSERT INTO dlq.dlq_job_samples SELECT $1, $2, now() - $3::text::interval, $4 - 1, 0, 1, 0, 7`,
+				[16]byte(b.ID), 1000-i, s.age, s.sent)
+			require.NoError(t, err)
+		}
+		found, err := p.Job(t.Context(), b.ID)
+		require.NoError(t, err)
+		require.InDelta(t, test.want, found.RecentPerSecond, 2, "%v", test.samples)
+	}
+	_, err = p.EndJob(t.Context(), nil, b.ID, dlq.JobCompleted, "")
+	require.NoError(t, err)
+	for _, test := range []struct {
+		age  string
+		want float64
+	}{{"5 seconds", 0.2}, {"15 seconds", 0}, {"1 hour", 0}} {
+		_, err = p.Ingest(t.Context(), dlqtest.Arrivals(1), nil)
+		require.NoError(t, err)
+		one, err := p.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
+		require.NoError(t, err)
+		_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_jobs SET started_at = now() - $2::text::interval WHERE id = $1`, [16]byte(one.ID), test.age)
+		require.NoError(t, err)
+		lane := dlqtest.Lane(one, 0)
+		claim, _, err := p.NextPage(t.Context(), lane, nil, true)
+		require.NoError(t, err)
+		require.Len(t, claim.Page, 1)
+		_, err = p.FinalizePage(t.Context(), lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+		require.NoError(t, err)
+		found, err := p.Job(t.Context(), one.ID)
+		require.NoError(t, err)
+		require.InDelta(t, test.want, found.RecentPerSecond, 0.1, test.age)
+		_, err = p.EndJob(t.Context(), nil, one.ID, dlq.JobCompleted, "")
+		require.NoError(t, err)
+	}
+}
