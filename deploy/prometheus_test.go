@@ -58,9 +58,10 @@ func TestPrometheusAcceptsTheRules(t *testing.T) {
 
 func TestEachAlertFiresAndIsSilent(t *testing.T) {
 	t.Parallel()
-	promtool(t, "test", "rules", "rules_test.yaml")
+	files := []string{"rules_test.yaml", "rules_days_test.yaml"}
+	promtool(t, append([]string{"test", "rules"}, files...)...)
 
-	var file struct {
+	type tests struct {
 		Tests []struct {
 			Checks []struct {
 				Expr    string
@@ -68,13 +69,16 @@ func TestEachAlertFiresAndIsSilent(t *testing.T) {
 			} `yaml:"promql_expr_test"`
 		}
 	}
-	readYAML(t, "prometheus/rules_test.yaml", &file)
 	fired, silent := map[string]bool{}, map[string]bool{}
 	name := regexp.MustCompile(`alertname="(\w+)"`)
-	for _, test := range file.Tests {
-		for _, check := range test.Checks {
-			of := map[bool]map[string]bool{true: fired, false: silent}[len(check.Samples) > 0]
-			of[name.FindStringSubmatch(check.Expr)[1]] = true
+	for _, path := range files {
+		var file tests
+		readYAML(t, "prometheus/"+path, &file)
+		for _, test := range file.Tests {
+			for _, check := range test.Checks {
+				of := map[bool]map[string]bool{true: fired, false: silent}[len(check.Samples) > 0]
+				of[name.FindStringSubmatch(check.Expr)[1]] = true
+			}
 		}
 	}
 	for _, rule := range rules(t) {

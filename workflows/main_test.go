@@ -5,10 +5,14 @@ import (
 	"testing"
 
 	"dlqmanager/internal/dbtest"
+	"dlqmanager/internal/dlqtest"
 	"dlqmanager/internal/temporaltest"
 )
 
-func TestMain(m *testing.M) { os.Exit(temporaltest.Main(withDatabase{m})) }
+func TestMain(m *testing.M) {
+	dlqtest.AtOnce(4) // most of their time they wait for a server's timers
+	os.Exit(temporaltest.Main(withDatabase{m}))
+}
 
 // withDatabase also stops PostgreSQL, if a test has started it.
 type withDatabase struct{ m *testing.M }
