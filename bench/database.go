@@ -27,7 +27,7 @@ func (b *bench) open(ctx context.Context, name string) (*database, error) {
 		return nil, err
 	}
 	options.MaxConns = maxConnections
-	pool, err := pgxpool.NewWithConfig(ctx, options)
+	pool, err := postgres.NewPool(ctx, options) // as in the programs
 	if err != nil {
 		return nil, err
 	}

@@ -25,30 +25,32 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_messages (
     updated_at       TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
     last_retry_at    TIMESTAMPTZ,
 
+    -- The columns that indexes have. PostgreSQL reaches a column through those before it, so they come first.
     seq              BIGINT       NOT NULL GENERATED ALWAYS AS IDENTITY, -- order of arrival, with gaps
-    dlq_topic        VARCHAR(255) NOT NULL DEFAULT '',  -- where the message was read; '' in rows of other programs
-    error_class      TEXT         NOT NULL DEFAULT '',  -- type of the exception; '' when unknown
     -- Hash of the record key, which decides the lane of a bulk retry. A message without a key
     -- has a random hash, since such a message has no order.
     key_hash         INT          NOT NULL DEFAULT (random() * 2147483647)::int,
+    in_page          BOOLEAN      NOT NULL DEFAULT false, -- while RETRYING: the message is in the page of a lane
+    suspicious       BOOLEAN      NOT NULL DEFAULT false, -- dlq_message_bodies.suspicion says why
+    group_id         UUID,                              -- of its cause; null in rows of other programs
+    previous_id      UUID,                              -- the message that this message was before a retry that failed again
+    dlq_topic        VARCHAR(255) NOT NULL DEFAULT '',  -- where the message was read; '' in rows of other programs
+
     workflow_id      TEXT         NOT NULL DEFAULT '',  -- that retries the message, or last did; '' when none ever has
     -- The claim's token: the first run id of a single retry's workflow, or the id of the bulk
     -- retry. The id stays after the retry; '' without a retry.
     owner_token      TEXT         NOT NULL DEFAULT '',
-    previous_id      UUID,                              -- the message that this message was before a retry that failed again
-    ballast          NAME[]       DEFAULT array_fill(''::name, ARRAY[32]),
     size             INT          NOT NULL DEFAULT 0,   -- bytes of key, value and headers; 0 in rows of other programs
-    -- Why the message ended: delivered, replaced, exhausted, refused or given_up. Null before its
-    -- end, and where another program ended the message.
-    resolution       VARCHAR(50),
-    target_partition INT,                               -- where the target has the delivered message; null when unknown
-    target_offset    BIGINT,
-    suspicious       BOOLEAN      NOT NULL DEFAULT false, -- dlq_message_bodies.suspicion says why
-    in_page          BOOLEAN      NOT NULL DEFAULT false, -- while RETRYING: the message is in the page of a lane
-    group_id         UUID,                              -- of its cause; null in rows of other programs
     -- Of dlq_targets; null unless the message was delivered. There is no foreign key: its check
     -- would lock the target for each message.
     target_id        INT,
+    target_partition INT,                               -- where the target has the delivered message; null when unknown
+    target_offset    BIGINT,
+    -- Why the message ended: delivered, replaced, exhausted, refused or given_up. Null before its
+    -- end, and where another program ended the message.
+    resolution       VARCHAR(50),
+    error_class      TEXT         NOT NULL DEFAULT '',  -- type of the exception; '' when unknown
+    ballast          NAME[]       DEFAULT array_fill(''::name, ARRAY[32]),
 
     CONSTRAINT chk_dlq_messages_status CHECK (status IN ('PENDING', 'RETRYING', 'RESOLVED', 'DEAD'))
 ) WITH (toast_tuple_target = 512, fillfactor = 50, autovacuum_analyze_scale_factor = 0.01);
