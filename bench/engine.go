@@ -31,8 +31,12 @@ type engine struct {
 var queues atomic.Int64
 
 func (b *bench) startEngine(t *temporal, db *database, publisher activities.Publisher) (*engine, error) {
+	return b.startTimedEngine(t, db, publisher, &timings{})
+}
+
+func (b *bench) startTimedEngine(t *temporal, db *database, publisher activities.Publisher, timings *timings) (*engine, error) {
 	queue := fmt.Sprintf("bench-%d", queues.Add(1))
-	e := &engine{temporal: t, db: db, client: workflows.NewClient(t.client, queue, workflows.ClientOptions{}), timings: &timings{}}
+	e := &engine{temporal: t, db: db, client: workflows.NewClient(t.client, queue, workflows.ClientOptions{}), timings: timings}
 	timed := timedStore{db.store, e.timings}
 	sender := timedPublisher{publisher, e.timings}
 	metrics, log := activities.NewMetrics(prometheus.NewRegistry()), zap.NewNop()
@@ -67,34 +71,53 @@ func startBulk(ctx context.Context, db *database, client *workflows.Client, topi
 // retryAll sends all messages of a topic and returns when the workflow has ended, like
 // a caller of the REST API.
 func (e *engine) retryAll(ctx context.Context, topic string, lanes, messages int) (job, error) {
+	j, err := e.sendAll(ctx, topic, lanes)
+	if err == nil {
+		err = e.complete(ctx, &j, messages)
+	}
+	return j, err
+}
+
+func (e *engine) sendAll(ctx context.Context, topic string, lanes int) (job, error) {
 	started := time.Now()
 	created, err := startBulk(ctx, e.db, e.client, topic, lanes, 0)
 	if err != nil {
 		return job{}, err
 	}
 	result, err := e.client.AwaitJob(ctx, created)
-	if err != nil {
-		return job{}, err
+	return job{took: time.Since(started), bulk: result.Job}, err
+}
+
+// complete checks that all messages were sent, and counts the events of the job's history.
+func (e *engine) complete(ctx context.Context, j *job, messages int) error {
+	if j.bulk.Counts.Retried != int64(messages) {
+		return fmt.Errorf("%d of %d messages were retried: %+v", j.bulk.Counts.Retried, messages, j.bulk)
 	}
-	j := job{took: time.Since(started), bulk: result.Job}
-	if result.Job.Counts.Retried != int64(messages) {
-		return job{}, fmt.Errorf("%d of %d messages were retried: %+v", result.Job.Counts.Retried, messages, result.Job)
-	}
-	events := e.temporal.client.GetWorkflowHistory(ctx, created.WorkflowID, "", false,
+	events := e.temporal.client.GetWorkflowHistory(ctx, j.bulk.WorkflowID, "", false,
 		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		if _, err := events.Next(); err != nil {
-			return job{}, err
+			return err
 		}
 		j.events++
 	}
-	return j, nil
+	return nil
 }
 
 // timings sums the time that lanes wait for each step.
-type timings struct{ store, publish, pages atomic.Int64 }
+type timings struct {
+	store, publish atomic.Int64
+	turn           *turn
+}
 
-func (t *timings) measure(sum *atomic.Int64, started time.Time) { sum.Add(int64(time.Since(started))) }
+// measure adds the time of a call, from now to the call of the returned function, to a sum.
+func (t *timings) measure(sum *atomic.Int64) (end func()) {
+	started, endOfCall := time.Now(), t.turn.begin()
+	return func() {
+		sum.Add(int64(time.Since(started)))
+		endOfCall()
+	}
+}
 
 // shares shows how the lanes' time is divided between the steps.
 func (t *timings) shares(lanes int, took time.Duration) string {
@@ -111,23 +134,23 @@ type timedStore struct {
 }
 
 func (s timedStore) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (dlq.LaneClaim, dlq.PageResult, error) {
-	defer s.t.measure(&s.t.store, time.Now())
-	s.t.pages.Add(1)
+	defer s.t.measure(&s.t.store)()
 	return s.Store.NextPage(ctx, lane, outcomes, scan)
 }
 
 func (s timedStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
-	defer s.t.measure(&s.t.store, time.Now())
+	defer s.t.measure(&s.t.store)()
 	return s.Store.FinalizePage(ctx, lane, outcomes)
 }
 
-// timedPublisher times the publish.
+// timedPublisher times the publish, and waits before it for the turn of its side.
 type timedPublisher struct {
 	activities.Publisher
 	t *timings
 }
 
 func (p timedPublisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
-	defer p.t.measure(&p.t.publish, time.Now())
+	p.t.turn.await()
+	defer p.t.measure(&p.t.publish)()
 	return p.Publisher.Publish(ctx, envelopes, order, closed)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+
+	"dlqmanager/activities"
 )
 
 // bulkTopic is for bulk retries, singleTopic for a workflow per message. One template
@@ -16,9 +18,14 @@ const (
 
 // bulkRun has the results of rows 1, 3, 4 and 15.
 type bulkRun struct {
-	ours, loop, single, events, wal, cpu spread
-	shares, loopShares                   string
-	plainTable                           plainTableRun
+	ours, loop, plainTable bulkResult
+	single, events         spread
+}
+
+// bulkResult is what a side has achieved in each run.
+type bulkResult struct {
+	rate, wal, cpu spread
+	shares         string
 }
 
 // measureBulk compares a bulk retry with simpler programs.
@@ -32,47 +39,103 @@ func (b *bench) measureBulk(ctx context.Context) error {
 			return err
 		}
 	}
-	sides := []bulkSide{
-		{[]int{1, 3, 4, 15}, "bulk", b.bulkOurs},
-		{[]int{1}, "bulk", b.bulkLoop},
-		{[]int{15}, "plain", b.bulkPlainTable},
-		{[]int{3}, "bulk", b.bulkSingle},
-	}
 	if b.runs > 1 { // the first measurement of all would pay for cold caches alone
 		b.step("bulk retry, a run that does not count")
-		if err := b.bulkRuns(ctx, sides[:3], &bulkRun{}); err != nil {
+		if err := b.sendInTurns(ctx, b.bulkSides(&bulkRun{})); err != nil {
 			return err
 		}
 	}
 	var r bulkRun
+	sides := b.bulkSides(&r)
 	for run := range b.runs {
 		b.step("bulk retry, run %d of %d", run+1, b.runs)
-		if err := b.bulkRuns(ctx, sides, &r); err != nil {
+		if err := b.sendInTurns(ctx, sides); err != nil {
 			return err
 		}
 		slices.Reverse(sides) // no side always comes first
+		if !b.wants(3) {
+			continue
+		}
+		if err := b.onCopy(ctx, "bulk", func(db *database, k *broker) error { return b.bulkSingle(ctx, &r, db, k) }); err != nil {
+			return err
+		}
 	}
 	b.reportBulk(&r)
 	return nil
 }
 
-// bulkSide is one side of a comparison, which works on a copy of a template.
+// bulkSide is a side that sends all messages of a copy of a template.
 type bulkSide struct {
-	rows     []int
-	template string
-	measure  func(context.Context, *bulkRun, *database, *broker) error
+	name, template string
+	open           func(*database, activities.Publisher, *timings) (sender, error)
+	result         *bulkResult
 }
 
-func (b *bench) bulkRuns(ctx context.Context, sides []bulkSide, r *bulkRun) error {
-	for _, side := range sides {
-		if !b.wants(side.rows...) {
-			continue
-		}
-		if err := b.onCopy(ctx, side.template, func(db *database, k *broker) error { return side.measure(ctx, r, db, k) }); err != nil {
+// sender sends all messages of a database.
+type sender struct {
+	send, check func(context.Context) error // check is not measured
+	close       func()
+}
+
+// bulkSides are the sides of the wanted rows.
+func (b *bench) bulkSides(r *bulkRun) []bulkSide {
+	ours := func(db *database, publisher activities.Publisher, t *timings) (sender, error) {
+		return b.openOurs(&r.events, db, publisher, t)
+	}
+	sides := []bulkSide{{"ours", "bulk", ours, &r.ours}}
+	if b.wants(1) {
+		sides = append(sides, bulkSide{"loop", "bulk", b.openLoop, &r.loop})
+	}
+	if b.wants(15) {
+		sides = append(sides, bulkSide{"loop over the plain table", "plain", b.openPlainTable, &r.plainTable})
+	}
+	return sides
+}
+
+// sendInTurns lets the sides send their messages. A profile is of one side, and several copies of a very large
+// table do not fit on the disk, so these sides send one after another.
+func (b *bench) sendInTurns(ctx context.Context, sides []bulkSide) error {
+	if b.profile == "" && b.beside == 0 {
+		return b.sendWith(ctx, nil, sides)
+	}
+	for i := range sides {
+		if err := b.sendWith(ctx, nil, sides[i:i+1]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sendWith opens the rest of the sides, each with a copy of its template, beside those that are open, and then lets all of
+// them send.
+func (b *bench) sendWith(ctx context.Context, open []*side, rest []bulkSide) error {
+	if len(rest) == 0 {
+		return b.takeTurns(ctx, open)
+	}
+	return b.onCopy(ctx, rest[0].template, func(db *database, k *broker) error {
+		publisher, err := k.publisher()
+		if err != nil {
+			return err
+		}
+		defer publisher.Close()
+		t := &timings{}
+		sender, err := rest[0].open(db, publisher, t)
+		if err != nil {
+			return err
+		}
+		defer sender.close()
+		s := &side{send: sender.send, timings: t, lanes: b.lanes}
+		if err := b.sendWith(ctx, append(open, s), rest[1:]); err != nil {
+			return err
+		}
+		result := rest[0].result
+		result.rate = append(result.rate, rate(b.messages, s.took))
+		result.wal = append(result.wal, s.wal/float64(b.messages))
+		result.cpu = append(result.cpu, float64(s.cpu.Microseconds())/float64(b.messages))
+		result.shares = t.shares(b.lanes, s.took)
+		b.step("       %s %s, %s", rest[0].name, perSecond(rate(b.messages, s.took)), result.shares)
+		return sender.check(ctx)
+	})
 }
 
 // onCopy runs a measurement with a new copy of a database and a new broker.
@@ -95,61 +158,40 @@ func (b *bench) onCopy(ctx context.Context, template string, measure func(*datab
 	return err
 }
 
-func (b *bench) bulkOurs(ctx context.Context, r *bulkRun, db *database, k *broker) error {
-	publisher, err := k.publisher()
+func (b *bench) openOurs(events *spread, db *database, publisher activities.Publisher, t *timings) (sender, error) {
+	e, err := b.startTimedEngine(b.tuned, db, publisher, t)
 	if err != nil {
-		return err
+		return sender{}, err
 	}
-	defer publisher.Close()
-	e, err := b.startEngine(b.tuned, db, publisher)
-	if err != nil {
-		return err
-	}
-	defer e.stop()
-	before, err := b.walPosition(ctx)
-	if err != nil {
-		return err
-	}
-	endProfile, err := b.profiled(ctx, "bulk")
-	if err != nil {
-		return err
-	}
-	cpu := b.postgresCPU()
-	j, err := e.retryAll(ctx, bulkTopic+".dlq", b.lanes, b.messages)
-	if err != nil {
-		return err
-	}
-	r.cpu = append(r.cpu, float64((b.postgresCPU()-cpu).Microseconds())/float64(b.messages))
-	if err := endProfile(); err != nil {
-		return err
-	}
-	after, err := b.walPosition(ctx)
-	if err != nil {
-		return err
-	}
-	r.ours = append(r.ours, rate(b.messages, j.took))
-	r.events = append(r.events, float64(j.events)*1000/float64(b.messages))
-	r.wal = append(r.wal, (after-before)/float64(b.messages))
-	r.shares = e.timings.shares(b.lanes, j.took)
-	b.step("       ours %s, %s", perSecond(r.ours[len(r.ours)-1]), r.shares)
-	return nil
+	var j job
+	return sender{
+		send: func(ctx context.Context) error {
+			endProfile, err := b.profiled(ctx, "bulk")
+			if err != nil {
+				return err
+			}
+			if j, err = e.sendAll(ctx, bulkTopic+".dlq", b.lanes); err != nil {
+				return err
+			}
+			return endProfile()
+		},
+		check: func(ctx context.Context) error {
+			err := e.complete(ctx, &j, b.messages)
+			*events = append(*events, float64(j.events)*1000/float64(b.messages))
+			return err
+		},
+		close: e.stop,
+	}, nil
 }
 
-func (b *bench) bulkLoop(ctx context.Context, r *bulkRun, db *database, k *broker) error {
-	publisher, err := k.publisher()
-	if err != nil {
-		return err
-	}
-	defer publisher.Close()
-	var t timings
-	took, err := plainLoop(ctx, timedStore{db.store, &t}, timedPublisher{publisher, &t}, bulkTopic+".dlq", b.lanes, b.messages)
-	if err != nil {
-		return err
-	}
-	r.loop = append(r.loop, rate(b.messages, took))
-	r.loopShares = t.shares(b.lanes, took)
-	b.step("       loop %s, %s", perSecond(r.loop[len(r.loop)-1]), r.loopShares)
-	return nil
+func (b *bench) openLoop(db *database, publisher activities.Publisher, t *timings) (sender, error) {
+	return sender{
+		send: func(ctx context.Context) error {
+			return plainLoop(ctx, timedStore{db.store, t}, timedPublisher{publisher, t}, bulkTopic+".dlq", b.lanes, b.messages)
+		},
+		check: func(context.Context) error { return nil }, // plainLoop has counted
+		close: func() {},
+	}, nil
 }
 
 func (b *bench) bulkSingle(ctx context.Context, r *bulkRun, db *database, k *broker) error {
@@ -182,17 +224,17 @@ func (b *bench) sizeOfBulk() string {
 
 func (b *bench) reportBulk(r *bulkRun) {
 	size := b.sizeOfBulk()
-	ours := r.ours.show(perSecond)
+	ours := r.ours.rate.show(perSecond)
 	if b.wants(1) {
 		b.add(row{number: 1, label: "bulk retry vs a plain loop",
 			title: "bulk retry of " + size + " messages; baseline: a plain loop without Temporal over the same store",
-			ours:  ours, base: r.loop.show(perSecond), judged: r.ours.over(r.loop), goal: goal{atLeast: 0.95},
-			notes: []string{fmt.Sprintf("time of the lanes: %s; of the plain loop: %s", r.shares, r.loopShares)}})
+			ours:  ours, base: r.loop.rate.show(perSecond), judged: r.ours.rate.over(r.loop.rate), goal: goal{atLeast: 0.95},
+			notes: []string{fmt.Sprintf("time of the lanes: %s; of the plain loop: %s", r.ours.shares, r.loop.shares)}})
 	}
 	if b.wants(3) {
 		b.add(row{number: 3, label: "bulk retry vs a workflow for each message",
 			title: "bulk retry of " + size + " messages; baseline: a workflow for each message, " + count(float64(b.single)) + " at once",
-			ours:  ours, base: r.single.show(perSecond), judged: r.ours.over(r.single), goal: goal{atLeast: 50}})
+			ours:  ours, base: r.single.show(perSecond), judged: r.ours.rate.over(r.single), goal: goal{atLeast: 50}})
 	}
 	if b.wants(4) {
 		b.add(row{number: 4, label: "history events for 1,000 messages",
@@ -200,6 +242,6 @@ func (b *bench) reportBulk(r *bulkRun) {
 			judged: r.events, goal: goal{atMost: 1}})
 	}
 	if b.wants(15) {
-		b.reportPlainTable(r)
+		b.reportPlainTable(&r.ours, &r.plainTable)
 	}
 }

@@ -71,78 +71,52 @@ SET status = 'RESOLVED'
 WHERE id = ANY ($1::uuid[]) AND status || '' = 'RETRYING'`
 )
 
-// plainTableRun has the results of the loop.
-type plainTableRun struct {
-	rate, wal, cpu spread
-	shares         string
+func (b *bench) openPlainTable(db *database, publisher activities.Publisher, t *timings) (sender, error) {
+	return sender{
+		send: func(ctx context.Context) error {
+			return plainTableLoop(ctx, db, timedPublisher{publisher, t}, t, b.lanes)
+		},
+		check: func(ctx context.Context) error {
+			var resolved int
+			err := db.pool.QueryRow(ctx, "SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RESOLVED'").Scan(&resolved)
+			if err == nil && resolved != b.messages {
+				err = fmt.Errorf("the loop over the plain table sent %d of %d messages", resolved, b.messages)
+			}
+			return err
+		},
+		close: func() {},
+	}, nil
 }
 
-func (b *bench) bulkPlainTable(ctx context.Context, r *bulkRun, db *database, k *broker) error {
-	publisher, err := k.publisher()
-	if err != nil {
-		return err
-	}
-	defer publisher.Close()
-	before, err := b.walPosition(ctx)
-	if err != nil {
-		return err
-	}
-	cpu := b.postgresCPU()
-	var t timings
-	took, err := plainTableLoop(ctx, db, timedPublisher{publisher, &t}, &t, b.lanes)
-	if err != nil {
-		return err
-	}
-	loop := &r.plainTable
-	loop.cpu = append(loop.cpu, float64((b.postgresCPU()-cpu).Microseconds())/float64(b.messages))
-	after, err := b.walPosition(ctx)
-	if err != nil {
-		return err
-	}
-	loop.rate = append(loop.rate, rate(b.messages, took))
-	loop.wal = append(loop.wal, (after-before)/float64(b.messages))
-	loop.shares = t.shares(b.lanes, took)
-	b.step("       loop over the plain table %s, %s", perSecond(loop.rate[len(loop.rate)-1]), loop.shares)
-	var resolved int
-	err = db.pool.QueryRow(ctx, "SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RESOLVED'").Scan(&resolved)
-	if err == nil && resolved != b.messages {
-		err = fmt.Errorf("the loop over the plain table sent %d of %d messages", resolved, b.messages)
-	}
-	return err
-}
-
-func (b *bench) reportPlainTable(r *bulkRun) {
-	loop := &r.plainTable
+func (b *bench) reportPlainTable(ours, loop *bulkResult) {
 	title := "bulk retry of " + b.sizeOfBulk() + " messages"
 	b.add(row{number: 15, label: "bulk retry vs a plain loop over the documented table",
 		title: title + "; baseline: a plain loop over the documented table, without Temporal and without our code except the publisher",
-		ours:  r.ours.show(perSecond), base: loop.rate.show(perSecond), judged: r.ours.over(loop.rate), goal: goal{atLeast: 1},
+		ours:  ours.rate.show(perSecond), base: loop.rate.show(perSecond), judged: ours.rate.over(loop.rate), goal: goal{atLeast: 1},
 		notes: []string{
 			"the loop claims with SKIP LOCKED in the order of created_at, and sends the payload as the value, without key and headers; " +
 				"it has no order by key, no counters, no rate limit and no recovery after a crash",
-			fmt.Sprintf("time of the lanes: %s; of the loop: %s", r.shares, loop.shares),
+			fmt.Sprintf("time of the lanes: %s; of the loop: %s", ours.shares, loop.shares),
 		}})
 	microseconds := func(n float64) string { return count(n) + " µs" }
 	b.add(row{number: 15, label: "core of PostgreSQL for each message vs the same loop",
 		title: "time of a core that PostgreSQL uses for each message of a " + title + "; baseline: of the same loop",
-		ours:  r.cpu.show(microseconds), base: loop.cpu.show(microseconds), judged: r.cpu.over(loop.cpu), goal: goal{atMost: 1.5}})
+		ours:  ours.cpu.show(microseconds), base: loop.cpu.show(microseconds), judged: ours.cpu.over(loop.cpu), goal: goal{atMost: 1.5}})
 	bytes := func(n float64) string { return count(n) + " bytes" }
 	b.add(row{number: 15, label: "WAL for each message vs the same loop",
 		title: "WAL that PostgreSQL writes for each message of a " + title + "; baseline: of the same loop",
-		ours:  r.wal.show(bytes), base: loop.wal.show(bytes), judged: r.wal.over(loop.wal), goal: goal{atMost: 0.5},
+		ours:  ours.wal.show(bytes), base: loop.wal.show(bytes), judged: ours.wal.over(loop.wal), goal: goal{atMost: 0.5},
 		notes: []string{"page images after the checkpoint are included"}})
 }
 
 // plainTableLoop retries a topic with a loop over that table. It has the same publisher
 // and number of lanes as ours, but no recovery after a crash.
-func plainTableLoop(ctx context.Context, db *database, publisher activities.Publisher, t *timings, lanes int) (time.Duration, error) {
-	started := time.Now()
+func plainTableLoop(ctx context.Context, db *database, publisher activities.Publisher, t *timings, lanes int) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	for range lanes {
 		group.Go(func() error { return plainTableLane(groupCtx, db, publisher, t) })
 	}
-	err := group.Wait()
-	return time.Since(started), err
+	return group.Wait()
 }
 
 func plainTableLane(ctx context.Context, db *database, publisher activities.Publisher, t *timings) error {
@@ -166,7 +140,7 @@ func plainTableLane(ctx context.Context, db *database, publisher activities.Publ
 
 // claimPlain claims a page, and returns the created_at of its newest message.
 func claimPlain(ctx context.Context, db *database, t *timings, after time.Time) (page []dlq.Envelope, reached time.Time, err error) {
-	defer t.measure(&t.store, time.Now())
+	defer t.measure(&t.store)()
 	rows, err := db.pool.Query(ctx, claimPlainSQL, bulkTopic, after)
 	if err != nil {
 		return nil, after, err
@@ -185,7 +159,7 @@ func claimPlain(ctx context.Context, db *database, t *timings, after time.Time) 
 }
 
 func finalizePlain(ctx context.Context, db *database, t *timings, page []dlq.Envelope) error {
-	defer t.measure(&t.store, time.Now())
+	defer t.measure(&t.store)()
 	ids := make([][16]byte, len(page))
 	for i := range page {
 		ids[i] = page[i].ID
