@@ -182,7 +182,10 @@ func (s *Store) Groups(ctx context.Context, q dlq.GroupQuery) (page dlq.PageOf[d
 			page.Next = &found[size-1]
 		}
 		args["ids"] = uuids(column(found, func(c *dlq.Place) dlq.ID { return c.ID }))
-		return send(true, func(batch *pgx.Batch) { queueQuery(batch, &page.Entries, scanGroup, grouped(groupsSQL, &q), args) })
+		return send(true, func(batch *pgx.Batch) {
+			batch.Queue(onceByIndexSQL)
+			queueQuery(batch, &page.Entries, scanGroup, grouped(groupsSQL, &q), args)
+		})
 	})
 	return page, err
 }
@@ -191,7 +194,7 @@ func (s *Store) Groups(ctx context.Context, q dlq.GroupQuery) (page dlq.PageOf[d
 // within are counted, unless within is empty; a group without such a message is not found.
 func (s *Store) Group(ctx context.Context, id dlq.ID, within string) (dlq.Group, error) {
 	sql := grouped(groupsSQL, &dlq.GroupQuery{Within: within})
-	return queryExisting(ctx, s, "read group", dlq.GroupNotFound(id), scanGroup, sql, pgx.NamedArgs{"ids": uuids([]dlq.ID{id}), "within": within})
+	return queryExisting(ctx, s, "read group", dlq.GroupNotFound(id), scanGroup, sql, pgx.NamedArgs{"ids": uuids([]dlq.ID{id}), "within": within}, onceByIndexSQL)
 }
 
 func scanGroup(row pgx.CollectableRow) (g dlq.Group, err error) {

@@ -290,7 +290,7 @@ func TestEveryStatement(t *testing.T) {
 		"rankedGroupsSQL":  {{args: group, groups: ranked, uses: groups + " | "}},
 		"groupBacklogsSQL": {{args: pgx.NamedArgs{"new_age": dlq.NewGroupAge, "causes": dlq.MaxBacklogCauses}, after: inOrderSQL, uses: "idx_dlq_messages_group"}},
 		"heldDeadSQL":      {{uses: "dlq_group_count_sums_pkey idx_dlq_groups_held"}},
-		"groupsSQL":        {{args: group, groups: newest, uses: "dlq_arrivals_pkey dlq_group_arrivals_pkey " + sums + " " + groups + " idx_dlq_messages_group"}},
+		"groupsSQL":        {{args: group, groups: newest, after: onceByIndexSQL, uses: "dlq_arrivals_pkey dlq_group_arrivals_pkey " + sums + " " + groups + " idx_dlq_messages_group"}},
 		"changeGroupSQL":   {{args: change, uses: fixes + " " + groups + " | dlq_group_arrivals_pkey " + fixes + " " + groups}},
 		"fixGroupSQL":      {{args: group, uses: fixes + " " + groups}},
 		"openHeldSQL":      {{args: held, uses: "dlq_arrivals_pkey dlq_group_arrivals_pkey " + groups + " idx_dlq_groups_held"}},

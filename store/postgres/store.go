@@ -156,8 +156,8 @@ func queryOne[T any](ctx context.Context, s *Store, operation string, scan pgx.R
 
 // queryExisting returns the first row of a statement, or the error missing when there is none.
 func queryExisting[T any](ctx context.Context, s *Store, operation string, missing error, scan pgx.RowToFunc[T], sql string,
-	args pgx.NamedArgs) (T, error) {
-	row, found, err := queryOne(ctx, s, operation, scan, sql, args)
+	args pgx.NamedArgs, before ...string) (T, error) {
+	row, found, err := queryOne(ctx, s, operation, scan, sql, args, before...)
 	if err == nil && !found {
 		err = missing
 	}
