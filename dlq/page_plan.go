@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NoKey is the key of the queue of a target.
+// NoKey is the Key in the QueueID of a closed target's queue.
 const NoKey int32 = -1
 
 // QueueID names a queue of a job: the queue of a closed target, or the queue of a key.
@@ -21,8 +21,8 @@ func KeyQueue(target string, key int32) QueueID {
 	return QueueID{Target: Target{Topic: target, Partition: AnyPartition}, Key: key}
 }
 
-// TargetKey is a number from 0 for a key and its target. The order of a key is kept for each target. Two keys
-// with the same number wait for each other, for a short time.
+// TargetKey hashes a key and a target to a non-negative number: the order of a key is kept for each target separately.
+// The messages of two keys with the same number may wait for each other for a short time.
 func TargetKey(keyHash int32, target string) int32 {
 	return (keyHash ^ KeyHash([]byte(target), ID{})) & 0x7fffffff
 }
@@ -39,13 +39,13 @@ type Candidate struct {
 	Size         int64
 	// WaitsIn is the queue of the message, or the queue that it goes into; zero if the message follows the cursor.
 	WaitsIn QueueID
-	// IsHeld is set if another transaction has locked the message, another owner retries it, or its page has no room.
+	// IsHeld is set if another transaction has locked or changed the message, another owner retries it, or the page has no room.
 	IsHeld bool
-	// IsGone is set if another client has changed or finished the message. It waits no longer.
+	// IsGone is set if another client has changed or finished the message, which then leaves its queue.
 	IsGone bool
 }
 
-// Earlier says that a message of a key has arrived before the candidates of the key, and is not finished. It is no candidate.
+// Earlier is an unfinished message that is no candidate. It blocks the candidates of its key that arrived later.
 type Earlier struct {
 	Key int32
 	Seq int64
@@ -67,11 +67,11 @@ type Listing struct {
 	Quota int
 }
 
-// Plan says what becomes of the candidates. The rest stays in its queue, since the page is full.
+// Plan is the decision on the candidates. A candidate in no list stays in its queue: the page is full, or another message tries the target.
 type Plan struct {
 	Claim []Candidate
-	// Wait are the messages that go into a queue, and Created those of their queues that have no message yet. Stay are
-	// the blocked messages that are in the right queue.
+	// Wait has the messages that go into a queue, and Created the queues that may have to be created for them. Stay has the
+	// blocked messages that are in the right queue already. Gone has the messages that leave their queues.
 	Wait       []Candidate
 	Created    []QueueID
 	Stay, Gone []Candidate
@@ -87,11 +87,11 @@ func (p *Plan) Bytes() (bytes int64) {
 	return bytes
 }
 
-// Fit shortens the candidates after the cursor to a page: at most the quota and PageBytes, and at least a message.
-// It reports whether it has left out any, or may not know all.
+// Fit shortens the candidates after the cursor to a page: at most the quota, at most PageBytes, and at least a message.
+// It reports whether messages may follow the page: Fit has left out candidates, or the listing may be incomplete.
 //
-// Rows that were copied by hand may share a seq. The cursor passes them together: in the next page or, if they are the
-// first, in this page, where those that do not fit are held. The job leaves out those that are not listed.
+// Rows that were copied by hand may share a seq. The cursor passes such rows together: they all go to the next page. If they are
+// the first rows, they all go to this page, which holds the rows that do not fit. The job leaves out rows that are not listed.
 func (l *Listing) Fit() bool {
 	all, fit := l.Candidates, 0
 	for bytes := int64(0); fit < len(all) && fit < l.Quota; fit++ {
@@ -113,13 +113,13 @@ func (l *Listing) Fit() bool {
 	return end < len(all) || end > PageSize
 }
 
-// Plan decides. A message is blocked while it is held, and while an earlier message of its key waits in another
-// queue or is retried by another owner. The later messages of the key are blocked too. A blocked message goes
-// where the earlier message waits, or into the queue of its key.
+// Plan decides what becomes of each candidate. A message is blocked while it is held. If the order of keys is kept, a message is
+// also blocked while an earlier message of its key is blocked, waits in another queue, or is retried by another owner. A blocked
+// message goes into the queue where the earlier message waits, or else into the queue of its key.
 //
-// The others are claimed. From a queue, these are at most the quota and PageBytes, and at least a message. A
-// closed target is tried by a single message: the first of a key, and each time of another key, in case the
-// target refuses only some messages.
+// Messages that are not blocked are claimed. A page from a queue has at most the quota, at most PageBytes, and at least a message.
+// A single message tries a closed target: the first message of a key. Each try takes another key, because the target may refuse
+// only some messages.
 func (l *Listing) Plan() Plan {
 	p := Plan{}
 	blocked := map[int32]QueueID{}
@@ -169,7 +169,7 @@ func (l *Listing) Plan() Plan {
 	return p
 }
 
-// blockedBy is the queue in which a message has to wait. isNew is set if no message waits in that queue.
+// blockedBy is the queue in which a message has to wait. isNew is set if that queue may have to be created.
 func (l *Listing) blockedBy(m *Candidate) (queue QueueID, isNew, isBlocked bool) {
 	isBlocked = m.IsHeld
 	for i := range l.Earlier {
@@ -195,7 +195,7 @@ type JobLimits struct {
 	Step *int64
 }
 
-// rateBurst is how much unused time counts for the rate. No claim takes longer than maxRateWait at its rate.
+// rateBurst is the longest unused time that counts for later claims. maxRateWait is the longest time of a claim: a message at rate 1.
 const (
 	rateBurst   = 100 * time.Millisecond
 	maxRateWait = time.Second
@@ -204,8 +204,8 @@ const (
 // Exist reports whether there is a limit.
 func (l *JobLimits) Exist() bool { return l.Rate > 0 || l.Step != nil }
 
-// Quota is how many messages may be claimed now: at most a page, the rest of the step, and a tenth of a second of
-// the rate, but a message at least. wait is how long the rate allows none.
+// Quota is how many messages may be claimed now: at most a page, and at most the rest of the step. The rate allows the messages of a
+// tenth of a second, and at least one message. wait is how long the rate allows no message.
 func (l *JobLimits) Quota(now time.Time) (n int, wait time.Duration) {
 	n = PageSize
 	if l.Rate > 0 {
@@ -217,7 +217,7 @@ func (l *JobLimits) Quota(now time.Time) (n int, wait time.Duration) {
 	return n, wait
 }
 
-// Charge subtracts n claimed messages. Up to two tenths of a second of the rate go out at once.
+// Charge subtracts n claimed messages from the limits. After a pause, the messages of up to two tenths of a second go out at once.
 func (l *JobLimits) Charge(n int, now time.Time) {
 	if l.Rate > 0 {
 		l.NextAt = l.next(now)
@@ -225,7 +225,7 @@ func (l *JobLimits) Charge(n int, now time.Time) {
 	l.add(n)
 }
 
-// next is when the rate allows the next message. After the clock was set back, NextAt is too late.
+// next is when the rate allows the next message. A NextAt beyond maxRateWait is ignored: the clock was set back.
 func (l *JobLimits) next(now time.Time) time.Time {
 	switch earliest := now.Add(-rateBurst); {
 	case l.NextAt.Before(earliest):
@@ -236,7 +236,7 @@ func (l *JobLimits) next(now time.Time) time.Time {
 	return l.NextAt
 }
 
-// Refund adds n claimed messages that were requeued.
+// Refund gives n claimed messages back to the limits, because they were requeued.
 func (l *JobLimits) Refund(n int) { l.add(-n) }
 
 func (l *JobLimits) add(n int) {

@@ -9,14 +9,14 @@ import (
 // EndedClaim is a message of a page whose claim has ended.
 type EndedClaim struct {
 	Candidate
-	// Status is RESOLVED also if another owner had delivered the message.
+	// Status is the status after the claim. If another owner has delivered the message, the status is RESOLVED.
 	Status Status
 }
 
 // QueueState is the state of a queue after its target, or the first message of its key, was tried.
 type QueueState struct {
 	ID QueueID
-	// Tries is how often in a row the try was in vain. At 0 there was no try, and an existing queue keeps its state.
+	// Tries is the number of tries without success in a row. If Tries is 0, nothing was tried, and an existing queue keeps its state.
 	Tries int
 	// For is how long to wait before the next try.
 	For      time.Duration
@@ -24,27 +24,27 @@ type QueueState struct {
 	Category Category
 }
 
-// IsClosed reports whether single messages try the target again.
+// IsClosed reports whether the queue is the queue of a closed target, which single messages try again.
 func (q *QueueState) IsClosed() bool { return q.ID.Key == NoKey && q.Tries > 0 }
 
 // Settlement says what follows from the outcomes of a page.
 type Settlement struct {
 	// Counts has the messages of this page.
 	Counts JobCounts
-	// Failed are the retries that were counted and did not deliver, and FailedKeys the messages that failed with them. Their
-	// keys are blocked.
+	// Failed are the retries that were counted and did not deliver. FailedKeys are the messages of these retries, except for
+	// messages that another owner has delivered. The keys of FailedKeys are blocked.
 	Failed     []PageOutcome
 	FailedKeys []Candidate
 	// Wait are the messages that go into queues, and Queues the states of these queues, each once and in an order
 	// that is the same for all lanes.
 	Wait   []Candidate
 	Queues []QueueState
-	// Opened are the targets that have acknowledged or rejected a message. Some of them may be closed.
+	// Opened are the targets that have acknowledged or rejected a message, and refused none. They need not have been closed.
 	Opened []Target
 }
 
-// Settle decides what follows from the outcomes. ended are the claims that they ended. An outcome of a claim that the
-// lane has lost counts nothing, but its target may have answered.
+// Settle decides what follows from the outcomes. ended has the claims that the outcomes have ended. If the lane has lost
+// a claim, its outcome is not counted, but still opens the target.
 func Settle(outcomes []PageOutcome, ended map[ID]*EndedClaim) Settlement {
 	s := Settlement{}
 	refused := map[Target]bool{}
