@@ -12,9 +12,9 @@ const (
 	maxEstimate = 100 * 365 * 24 * time.Hour
 )
 
-// EstimatedEnd is when the job would end at its present rate and after the remaining waits of its ramp. It is
-// unknown while the job is not running or its messages are counted, when nothing was sent recently, and while a
-// ramp's steps are too short to show a rate and there is no rate limit.
+// EstimatedEnd is when the job would end at its present rate and after the remaining waits of its ramp. The end is
+// unknown while the job does not run or still counts its messages, and when nothing was sent recently. Without a rate
+// limit, the end is also unknown while the steps of a ramp are too short to show a rate.
 func (j *Job) EstimatedEnd(now time.Time) (end time.Time, known bool) {
 	left := j.Matched - j.Counts.Done()
 	if j.State != JobRunning || j.Counting || left < 0 {
@@ -37,12 +37,12 @@ func (j *Job) EstimatedEnd(now time.Time) (end time.Time, known bool) {
 	return now.Add(time.Duration(seconds * float64(time.Second))), true
 }
 
-// rampRateAndWait returns the rate of a job with a ramp and the time that it has yet to wait after its steps.
-// Only the rate limit bounds an infinite rate: the recent rate still includes a wait of the ramp, until the
-// present step has lasted longer than recentWindow.
+// rampRateAndWait returns the rate of a job with a ramp and the time that the job has yet to wait after its steps.
+// After a wait, the rate is infinite until the present step has lasted longer than recentWindow, because the recent
+// rate still includes the wait. Then only the rate limit tells how fast the job is.
 //
-// The row does not say which step is under way. A step is over when all its messages are sent, and the row does
-// not change until the next step.
+// The job's row does not say which step is under way. A step is over when all its messages are sent. The row does
+// not change until the next step, so UpdatedAt is when the wait began.
 func (j *Job) rampRateAndWait(left int64, now time.Time) (rate float64, wait time.Duration) {
 	ramp, sent := j.Spec.Ramp, j.Counts.Sent()
 	var before, upTo int64 // sent before the present step; sent after the step of the loop

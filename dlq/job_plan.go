@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Scope is the frozen scope of a job: which of the messages that match its filter it takes.
+// Scope is the frozen scope of a job: of the messages that match the job's filter, it leaves out those that came or changed later.
 type Scope struct {
 	// UpperBound is the last Seq assigned when the scope was frozen. Later messages are not taken.
 	UpperBound int64 `json:"upper_bound"`
@@ -69,7 +69,7 @@ func SummaryOf(p *JobPreview) PlanSummary {
 // Effect counts the messages that a job would send or change.
 type Effect struct {
 	Matched int64 `json:"matched"`
-	// Digest identifies the matched messages: two sets of messages rarely have the same one.
+	// Digest identifies the matched messages: two different sets of messages rarely have the same digest.
 	Digest int64 `json:"digest"`
 	// ByTarget counts the messages that would be sent to a topic, the most frequent first, at most
 	// PreviewRows topics; nil for a job that changes messages.
@@ -79,7 +79,7 @@ type Effect struct {
 // Hash is the SHA-256 of the plan's request, scope and effect, in hexadecimal.
 func (p *JobPlan) Hash() string {
 	spec := p.Spec.Storable()
-	spec.Reason, spec.Within = "", ""                                                         // the limits are the sender's, and no part of the request
+	spec.Reason, spec.Within = "", ""                                                         // a note, and the grants of the sender
 	encoded, _ := json.Marshal([]any{spec, p.UpperBound, p.SnapshotAt.UnixMicro(), p.Effect}) // every field can be encoded
 	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:])
@@ -89,7 +89,7 @@ func (p *JobPlan) Hash() string {
 type PlanDifference struct {
 	// Name is the field of the plan's answer that has the number.
 	Name string
-	// Planned and Now are equal if as many messages match, but not the same.
+	// Planned and Now are equal if the number of matching messages is the same, but some are other messages.
 	Planned, Now int64
 }
 

@@ -7,7 +7,7 @@ const (
 	SampleInterval = 5 * time.Second
 	// MaxSamples is how many samples of a job are kept. A chart has fewer columns.
 	MaxSamples = 128
-	// leastGap is the shortest time between points of a series, so that a single page is no high rate.
+	// leastGap is the shortest time between points of a series, so that a single page does not look like a high rate.
 	leastGap = time.Second
 )
 
@@ -17,8 +17,8 @@ type JobSample struct {
 	Counts JobCounts
 }
 
-// SampleTick returns the tick of a sample of a job of this age. Only the newest three samples and those whose tick is a
-// multiple of step are kept. The step doubles with the age, so there are never more than MaxSamples.
+// SampleTick returns the tick of the sample of a job that has this age. Only the newest three samples, and the samples whose
+// tick is a multiple of step, are kept. The step doubles with the age, so there are never more than MaxSamples.
 func SampleTick(age time.Duration) (tick, step int64) {
 	tick, step = max(int64(age/SampleInterval), 0), 1
 	for tick/step >= MaxSamples-3 {
@@ -27,8 +27,8 @@ func SampleTick(age time.Duration) (tick, step int64) {
 	return tick, step
 }
 
-// Series returns the counts of the job over time: at its start, of the samples, which are in the order of time, and the
-// present ones. Counts of a job that has ended are from its end.
+// Series returns the counts of the job over time: first zero at its start, then the samples, which are in the order of time,
+// and last the present counts. If the job has ended, the time of the last counts is its end.
 func (j *Job) Series(samples []JobSample) []JobSample {
 	hasEnded, last := j.EndedAt != nil, JobSample{j.UpdatedAt, j.Counts}
 	if hasEnded {
