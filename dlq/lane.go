@@ -10,7 +10,7 @@ const Buckets = 1024
 type BucketRange struct{ First, Last int }
 
 // ShareBuckets divides the buckets between at most Buckets lanes, so that the lanes have about as many messages each, and
-// end at about the same time. messages are the numbers of messages of the buckets. A bucket is never divided.
+// end at about the same time. messages has the number of messages in each bucket. A bucket is never divided.
 func ShareBuckets(messages *[Buckets]int64, lanes int) []BucketRange {
 	shares := make([]BucketRange, lanes)
 	weight := func(bucket int) int64 { return Buckets*messages[bucket] + 1 } // empty buckets are divided evenly
@@ -19,7 +19,7 @@ func ShareBuckets(messages *[Buckets]int64, lanes int) []BucketRange {
 		left += weight(bucket)
 	}
 	for n := range shares {
-		waiting := lanes - n // this lane and the lanes after it, which get a bucket at least
+		waiting := lanes - n // this lane and the lanes after it: each gets at least one bucket
 		share, taken, first := left/int64(waiting), weight(next), next
 		for next++; next <= Buckets-waiting && taken+weight(next)/2 <= share; next++ {
 			taken += weight(next)
@@ -30,8 +30,8 @@ func ShareBuckets(messages *[Buckets]int64, lanes int) []BucketRange {
 	return shares
 }
 
-// Lane is an attempt at a lane, a part of the parallel scan of a bulk retry. Each lane of a job has
-// its own range of buckets, so a key stays in one lane.
+// Lane is an attempt at a lane. A lane is a part of the parallel scan of a bulk retry. Each lane of a
+// job has its own range of buckets, so a key stays in one lane.
 type Lane struct {
 	Job         ID
 	Number      int
@@ -46,9 +46,9 @@ type Lane struct {
 	ScanFirst bool
 	// Bounded limits how many messages a claim reads, for a filter that matches few messages.
 	Bounded bool
-	// Finalized says that this attempt has finalized every known page. A claim that finds another page is Unfinished.
+	// Finalized says that this attempt has finalized every page that it knows. A claim that finds another page sets LaneClaim.Unfinished.
 	Finalized bool
-	// Epoch is the number of this attempt at the lane. Only the newest may claim and finalize.
+	// Epoch is the number of this attempt at the lane. Only the newest attempt may claim and finalize.
 	Epoch int
 }
 
@@ -81,9 +81,9 @@ type LaneClaim struct {
 	// Closed are the closed targets of the job.
 	Closed []Target
 	// Bytes is the size of the messages of Page. When Bytes exceeds the limit of the call (PageBytes, for a claim),
-	// the page is a message without its value and headers. Store.ClaimedPage reads these.
+	// Page is a single message without its record. Store.ClaimedPage reads the record.
 	Bytes int64
-	// Wait is how long to wait before the next claim, when the rate limit allows nothing now or another scan follows.
+	// Wait is how long to wait before the next claim: the rate limit allows nothing now, or the lane is not done although Page is empty.
 	Wait time.Duration
 	// Next is the queue that is due first, when the claim found nothing to send; nil when the lane has no queue.
 	Next *LaneQueue
@@ -93,8 +93,8 @@ type LaneClaim struct {
 	Limited bool
 	// Stopped is set when the job is not running, or a newer attempt has the lane. Messages may be left.
 	Stopped bool
-	// Unfinished is set when nothing was claimed because the lane has claimed messages, against Lane.Finalized: the
-	// database was restored to an earlier moment. Store.ClaimedPage reads these messages, which come first.
+	// Unfinished is set when nothing was claimed because the lane still has claimed messages in spite of Lane.Finalized: the
+	// database was restored to an earlier moment. Store.ClaimedPage reads these messages. They must be sent first.
 	Unfinished bool
 }
 
@@ -107,10 +107,10 @@ type LaneQueue struct {
 	OfKey bool
 	// Tries is how often in a row the target, or the first message of the key, was tried without success.
 	Tries int
-	// Keys is how many keys the messages of a closed target have, as far as the lane looked. Each try is of another key,
-	// so each has been tried about Tries / Keys times. Keys is set only for the queue of a page.
+	// Keys is how many keys have messages that wait for a closed target, as far as the lane looked. Each try takes another
+	// key, so each key was tried about Tries / Keys times. Keys is set only in LaneClaim.Queue.
 	Keys int
-	// Due is how long until the next try.
+	// Due is how long it is until the next try.
 	Due time.Duration
 	// Reason and Category are why the messages wait.
 	Reason   string
@@ -122,7 +122,7 @@ type Wait struct {
 	// Target is the closed target. With OfKey, the message waits for its key instead.
 	Target Target
 	OfKey  bool
-	// Tries is how often in a row the queue was tried without success. At 0 an existing queue keeps its state.
+	// Tries is how often in a row the queue was tried without success. If Tries is 0, an existing queue keeps its state.
 	Tries int
 	// For is how long to wait before the next try.
 	For time.Duration
@@ -136,7 +136,7 @@ type PageResult struct {
 	Ended int
 }
 
-// RequeuePage requeues the messages of a page whose attempt was interrupted, uncounted and due at once.
+// RequeuePage returns outcomes that requeue a page whose attempt was interrupted. The claims are not counted, and the queue is due at once.
 func RequeuePage(page []PageEnvelope) []PageOutcome {
 	outcomes := make([]PageOutcome, len(page))
 	for i := range page {
