@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// AnyPartition stands for a topic that does not exist, that is not writable, or whose partitions are unknown.
+// AnyPartition stands for a topic as a whole, such as a topic that does not exist or is not writable, or for an HTTP endpoint.
 const AnyPartition int32 = -1
 
 // Target is the partition that a message is sent to.
@@ -40,7 +40,7 @@ func (a *Acknowledgement) Columns() (partition *int32, offset *int64) {
 	return &a.Partition, &a.Offset
 }
 
-// Target is the topic and its id, both nil when they are unknown.
+// Target is the topic and its id, each nil when it is unknown.
 func (a *Acknowledgement) Target() (topic *string, topicID *ID) {
 	if a == nil || a.Topic == "" {
 		return nil, nil
@@ -53,16 +53,16 @@ func (a *Acknowledgement) Target() (topic *string, topicID *ID) {
 
 // Delivery is the result of publishing one message.
 type Delivery struct {
-	// Target is where the message was, or would have been, written: AnyPartition when none was chosen.
+	// Target is where the message was, or would have been, written; with AnyPartition when no partition was chosen.
 	Target Target
 	// Partitions is how many partitions the topic has; 0 when unknown.
 	Partitions int
 	// Acknowledgement is nil when the message failed, or when its offset is unknown.
 	Acknowledgement *Acknowledgement
-	// Unsent is set when the message counts as delivered, but Kafka is not configured.
+	// Unsent is set when Kafka is not configured. Such a message counts as delivered, but was not sent.
 	Unsent bool
-	// Err is nil when all in-sync replicas have the message. Otherwise it wraps
-	// ErrTargetClosed, or is a *DeliveryError or a *BlockedError.
+	// Err is nil when the target has acknowledged the message, and when Unsent is set. Otherwise Err
+	// wraps ErrTargetClosed, or is a *DeliveryError or a *BlockedError.
 	Err error
 }
 

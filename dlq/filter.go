@@ -47,18 +47,18 @@ type Filter struct {
 	CorrelationID   string `json:"correlation_id,omitempty"`
 	// Suspicious is whether the headers are known to attack consumers.
 	Suspicious *bool `json:"suspicious,omitempty"`
-	// Headers are the values of headers, by their names. A message has each of them.
+	// Headers are the values of headers, by their names. A message must have all of them.
 	Headers map[string]string `json:"headers,omitempty"`
 	// Payload are scalars of the payload as text, by paths such as "lines.0.sku".
 	Payload map[string]string `json:"payload,omitempty"`
-	// Verified is a filter of lists only: messages that are sent have no verdict.
+	// Verified is a filter of lists only: a message has a verdict only after its delivery.
 	Verified Verified `json:"verified,omitempty"`
 	// Within limits the dead-letter topics to the topics of a principal; see Principal.Within.
 	Within string `json:"within,omitempty"`
-	// Archived selects among the archived messages instead of the others.
+	// Archived selects among the archived messages instead of the live messages.
 	Archived bool `json:"archived,omitempty"`
-	// Not excludes the messages that match one of these filters, which are at most MaxFilterNots
-	// and have negatable fields only. A message without the value does not match.
+	// Not excludes the messages that match any of these filters. They are at most MaxFilterNots, and
+	// have negatable fields only. A message without the value does not match, so it is not excluded.
 	Not []Filter `json:"not,omitempty"`
 }
 
@@ -78,7 +78,7 @@ const (
 	ByBody
 	// ByMessage fields have an index of their own for live messages.
 	ByMessage
-	// ByText fields are texts that no index has. Signatures of groups know which groups can match.
+	// ByText fields are texts that no index has. The signatures of groups tell which groups can match.
 	ByText
 	// ByRecord fields make a list read each message.
 	ByRecord
@@ -91,7 +91,7 @@ type FilterField struct {
 	// Max is the most characters of a text, the most items of a list, or the largest number.
 	Max int
 	Use FilterUse
-	// At is the address of the field, whose type is the type of its values.
+	// At returns the address of the field. Its type tells the type of the values.
 	At func(*Filter) any
 }
 
@@ -148,7 +148,7 @@ func (f *Filter) Has(uses FilterUse) bool {
 	return slices.ContainsFunc(f.Given(), func(field FilterField) bool { return field.Is(uses) })
 }
 
-// Split divides the filter into the fields with one of these uses, and all others and Not.
+// Split divides the filter into a filter with the fields of these uses, and a filter with all other fields and Not.
 func (f *Filter) Split(uses FilterUse) (with, without Filter) {
 	with, without = Filter{Topic: f.Topic, Archived: f.Archived}, Filter{Topic: f.Topic, Archived: f.Archived, Not: f.Not}
 	for _, field := range f.Given() {
@@ -161,7 +161,7 @@ func (f *Filter) Split(uses FilterUse) (with, without Filter) {
 	return with, without
 }
 
-// Singles are a filter for each value of f.
+// Singles returns a filter for each field of f, and for each of its headers and JSON paths.
 func (f *Filter) Singles() (singles []Filter) {
 	rest := *f
 	rest.Headers, rest.Payload = nil, nil
@@ -196,20 +196,20 @@ func (f *Filter) IsText() bool { return f.Has(ByText) }
 // IsLookup reports whether an index finds the messages of the filter.
 func (f *Filter) IsLookup() bool { return f.Has(ByBody) }
 
-// ReadsRecords reports whether a list reads each message to compare it with the filter. Not may
-// exclude nearly all messages of a topic.
+// ReadsRecords reports whether a list reads each message to compare it with the filter. A filter
+// with Not is among these, since Not may exclude nearly all messages of a topic.
 func (f *Filter) ReadsRecords() bool { return f.Has(ByRecord) || len(f.Not) > 0 }
 
-// IsSearch reports whether a list reads the records of a limited number of messages. The archive
-// has fewer indexes, so there more filters are a search.
+// IsSearch reports whether a list reads the records of a limited number of messages. More filters
+// are searches in the archive, which has fewer indexes.
 func (f *Filter) IsSearch() bool {
 	unordered := func(field FilterField) bool { return !field.Is(InOrder) }
 	isSlow := f.ReadsRecords() || f.Archived && slices.ContainsFunc(f.Given(), unordered)
 	return isSlow && !f.IsLookup() && len(f.IDs) == 0
 }
 
-// SearchScope is the filter of what a list of IsSearch looks at, and rest the filter that it applies to these
-// messages. Rest has the conditions that few messages may meet, for which a list would read a whole topic.
+// SearchScope divides the filter of a search. scope selects the messages that the search looks at, up to its limit, and
+// rest selects among these messages. Few messages may match rest, so a list without the limit could read a whole topic.
 func (f *Filter) SearchScope() (scope, rest Filter) {
 	scope, rest = f.Split(InOrder)
 	if f.Verified != "" && len(f.Statuses) == 0 {
@@ -275,7 +275,7 @@ func distinct[T any](list []T, compare func(x, y T) int) []T {
 }
 
 // Masked is the filter as the audit keeps it: its key and the values of headers and payload, which
-// are data of messages, are empty. It does not have the grants of its creator.
+// are data of messages, are empty. Within is empty too, because it shows the grants of a principal.
 func (f *Filter) Masked() Filter {
 	masked := f.Storable()
 	masked.Within = ""
