@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Scope is the frozen scope of a job: of the messages that match the job's filter, it leaves out those that came or changed later.
+// Scope is the frozen scope of a job: the messages that match the job's filter, and neither arrived nor changed after the snapshot.
 type Scope struct {
 	// UpperBound is the last Seq assigned when the scope was frozen. Later messages are not taken.
 	UpperBound int64 `json:"upper_bound"`
@@ -79,7 +79,7 @@ type Effect struct {
 // Hash is the SHA-256 of the plan's request, scope and effect, in hexadecimal.
 func (p *JobPlan) Hash() string {
 	spec := p.Spec.Storable()
-	spec.Reason, spec.Within = "", ""                                                         // a note, and the grants of the sender
+	spec.Reason, spec.Within = "", ""                                                         // the sender's note and grants are no part of the request
 	encoded, _ := json.Marshal([]any{spec, p.UpperBound, p.SnapshotAt.UnixMicro(), p.Effect}) // every field can be encoded
 	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:])
