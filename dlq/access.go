@@ -32,7 +32,7 @@ const (
 	PermProcessUpdate Permission = "dlq:process:update"
 )
 
-// IsForAllTopics reports whether the permission needs a grant for all topics: its object belongs to none.
+// IsForAllTopics reports whether the permission needs a grant for all topics: its object belongs to no topic.
 func (p Permission) IsForAllTopics() bool {
 	return p == PermArchiveRun || p == PermMetricsRead || p == PermProcessRead || p == PermProcessUpdate
 }
@@ -40,14 +40,14 @@ func (p Permission) IsForAllTopics() bool {
 // Role is a set of permissions.
 type Role string
 
-// The roles. Each has the permissions of those before it.
+// The roles. Each role also has the permissions of the roles before it.
 const (
 	RoleViewer   Role = "viewer"
 	RoleOperator Role = "operator"
 	RoleAdmin    Role = "admin"
 )
 
-// Roles lists every role, the one with the fewest permissions first.
+// Roles lists every role, the role with the fewest permissions first.
 var Roles = []Role{RoleViewer, RoleOperator, RoleAdmin}
 
 // addedPermissions are the permissions that a role has beyond the roles before.
@@ -79,7 +79,7 @@ type Grant struct {
 }
 
 // MaxExpression is how long an expression for the topics of a principal may be, in bytes.
-// PostgreSQL refuses expressions that are some times longer.
+// PostgreSQL refuses expressions that are several times as long.
 const MaxExpression = 16 << 10
 
 // NewGrant checks the role and the globs: * stands for any text, ? for one character.
@@ -149,7 +149,7 @@ func (p *Principal) Within(permission Permission) string {
 	return anyGlob(slices.Compact(globs))
 }
 
-// IsTooWide reports whether Within may exceed MaxExpression. Every role may read, so that expression is the longest.
+// IsTooWide reports whether Within may exceed MaxExpression. Every role may read, so the expression for reading is the longest.
 func (p *Principal) IsTooWide() bool { return len(p.Within(PermMessageRead)) > MaxExpression }
 
 func (g *Grant) has(permission Permission) bool {

@@ -9,7 +9,7 @@ import (
 )
 
 // Header is one Kafka record header. Headers keep their order and duplicates,
-// and a nil Value (Kafka's null) differs from an empty one.
+// and a nil Value (Kafka's null) differs from an empty Value.
 type Header struct {
 	Key   string
 	Value []byte
@@ -52,13 +52,13 @@ type Origin struct {
 const FamilyShareGroup = "kafka-share-group"
 
 // IsPointer reports whether the dead letter has neither key nor value and only names its
-// record. Brokers write that for share groups, unless they are configured to copy records.
+// record. Brokers write pointers for share groups, unless they are configured to copy records.
 func (d *Detail) IsPointer() bool {
 	return d.Failure.Origin.Family == FamilyShareGroup && d.Record.IsEmpty()
 }
 
-// IsEmpty reports whether the record has neither key nor value. With the headers of a share
-// group beside the headers of another family, the publisher takes the record for a pointer too.
+// IsEmpty reports whether the record has neither key nor value. The publisher takes an empty record with
+// the headers of a share group for a pointer, even if the record also has the headers of another family.
 func (r *Record) IsEmpty() bool { return r.Key == nil && r.Value == nil }
 
 // Failure is the origin and the error of a dead letter, as far as its headers or the name
@@ -84,7 +84,7 @@ type Failure struct {
 // FamilyHandedIn is the family of an origin that a service has named over HTTP.
 const FamilyHandedIn = "handed-in"
 
-// Over is the failure with fields of the other where it has none. Error and origin are taken as a whole.
+// Over returns f, with the fields of other where f has none. The error is taken as a whole, and so is the origin but for its group.
 func (f Failure) Over(other Failure) Failure {
 	merged := other
 	if f.ErrorMessage+f.ErrorClass+f.StackTrace != "" {
@@ -101,7 +101,7 @@ func (f Failure) Over(other Failure) Failure {
 	return merged
 }
 
-// OwnLines are the lines of the stack trace with own code, counted from 0; nil if no frame has a known form.
+// OwnLines are the lines of the stack trace that show the application's own code, counted from 0; nil if no frame has a known form.
 func (f Failure) OwnLines() []int { return fingerprint.OwnLines(f.StackTrace) }
 
 // Arrival is a dead letter that is about to be stored.
@@ -117,7 +117,7 @@ type Arrival struct {
 	// CameBack. Otherwise a store keeps PreviousID as a link, and no RetryCount.
 	RetryCount int
 	PreviousID ID
-	// Fingerprint names the cause. Messages without one are in no group.
+	// Fingerprint names the cause. Messages without a fingerprint are in no group.
 	Fingerprint fingerprint.Fingerprint
 	// Schema is the schema of a value in the wire format of a Schema Registry, and DecodeError says
 	// why Payload does not have that value. Both are empty for other values.
@@ -133,9 +133,9 @@ func (a *Arrival) Status() Status {
 	return StatusPending
 }
 
-// CameBack decides whether the arrival is the message PreviousID, which is a claim of whoever wrote
-// the record. That message has the given dead-letter topic and was sent to the target. An origin is
-// a claim too, so the origin of a suspicious arrival does not count.
+// CameBack decides whether the arrival is the message PreviousID. Whoever wrote the record can claim any PreviousID,
+// so the arrival must be in previousTopic, the dead-letter topic of that message, or must come from the target of that message.
+// An origin is a claim too, so the origin of a suspicious arrival does not count.
 func (a *Arrival) CameBack(previousTopic, target string) bool {
 	return a.DLQTopic == previousTopic || a.Suspicion == "" && a.Origin.Topic == target
 }

@@ -11,7 +11,7 @@ type Chain struct {
 	// Hops are sorted by their arrival.
 	Hops []Hop
 	// Truncated is set when Hops are only the ChainLimit messages with the fewest steps from the requested
-	// message, or when attempts are left out, because all have more than ListBytes together.
+	// message, or when attempts are left out, because all attempts together have more than ListBytes.
 	Truncated bool
 }
 
@@ -25,8 +25,8 @@ type Hop struct {
 	Attempts []Attempt
 }
 
-// Retries are all retries of the message that have ended, oldest first. The retry that
-// delivered the message follows from the message itself, unless the retry had lost its claim.
+// Retries are all retries of the message that have ended, oldest first. The retry that delivered the
+// message is no attempt, unless the retry had lost its claim. Retries makes it from the message itself.
 func (h *Hop) Retries() []Attempt {
 	if h.Ended() != ResolutionDelivered || h.LastRetryAt == nil || h.Owner.IsZero() ||
 		slices.ContainsFunc(h.Attempts, func(a Attempt) bool { return a.Result == ResultDelivered && a.Owner == h.Owner }) {
