@@ -29,7 +29,7 @@ func (c Command) IsInEffect(j *Job) bool {
 		return j.State == JobRunning
 	case CommandRate:
 		return j.Spec.RateLimit == *c.RateLimit
-	default: // a cancelled job may have been faster: COMPLETED, or FAILED
+	default: // the job may have become COMPLETED or FAILED before it was cancelled
 		return j.State.IsFinal()
 	}
 }

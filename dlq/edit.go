@@ -4,9 +4,9 @@ import "fmt"
 
 // Edit is an operator's change of a message before it is sent. Nil fields stay as they are.
 type Edit struct {
-	// Key and Value replace the message's; a pointer to nil is Kafka's null.
+	// Key and Value replace the key and the value of the message; a pointer to nil is Kafka's null.
 	Key, Value *[]byte
-	// IsJSON is set when the value was given as JSON, so that a schema may have to encode it.
+	// IsJSON is set when the value was given as JSON. It may have to be encoded with a schema.
 	IsJSON bool
 	// Headers replace all headers.
 	Headers *[]Header
@@ -27,8 +27,8 @@ func (e *Edit) Fields() []string {
 	return names
 }
 
-// Copy is the edited copy of a message, for Store.Replace. The copy has no place in Kafka of its
-// own. Suspicion says whether its headers are still known to attack consumers.
+// Copy is the edited copy of a message, for Store.Replace. The copy has no Source, since it is no
+// record in Kafka. suspicion is the Suspicion of the copy; empty if it is not suspicious any more.
 func (e *Edit) Copy(d *Detail, suspicion string) Arrival {
 	a := Arrival{
 		ID: NewID(), DLQTopic: d.DLQTopic, Failure: d.Failure, Record: d.Record, Payload: d.Payload,
@@ -38,7 +38,7 @@ func (e *Edit) Copy(d *Detail, suspicion string) Arrival {
 	e.Apply(&a.Record)
 	if e.Value != nil {
 		a.Payload = PayloadOf(*e.Value)
-		a.Schema, a.DecodeError = Schema{}, "" // a value in the wire format is decoded by its readers
+		a.Schema, a.DecodeError = Schema{}, "" // readers decode a value in the wire format
 	}
 	return a
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ErrNotFound means that no message or job has the given id.
+// ErrNotFound means that no message, job or group has the given id.
 var ErrNotFound = errors.New("not found")
 
 // MessageNotFound is ErrNotFound for a message.
@@ -18,7 +18,7 @@ func JobNotFound(id ID) error { return fmt.Errorf("job %s: %w", id, ErrNotFound)
 // ErrUnavailable means that the database, Kafka or Temporal does not answer. The call can be repeated later.
 var ErrUnavailable = errors.New("unavailable")
 
-// ErrUnauthenticated means that a token does not show who sent a request. The sender may see its text.
+// ErrUnauthenticated means that a token does not show who sent a request. The sender may see the text of the error.
 var ErrUnauthenticated = errors.New("unauthenticated")
 
 // ErrGone means that Kafka no longer has the record that a dead letter points to.
@@ -81,8 +81,8 @@ func (e *OwnedError) Error() string {
 // ErrFenced means that a newer attempt has the lane. The caller can no longer change the lane.
 var ErrFenced = errors.New("a newer attempt has the lane")
 
-// ErrPositionMoved means that a partition has another position in the database: it was restored to an earlier
-// moment, or another client has ingested the partition. Nothing was stored.
+// ErrPositionMoved means that a partition has another position in the database: the database was restored to an
+// earlier moment, or another client has ingested the partition. Nothing was stored.
 var ErrPositionMoved = errors.New("the database has another offset for the partition")
 
 // ErrSpecUnreadable means that the stored specification of a bulk retry or of a bulk change
@@ -92,12 +92,12 @@ var ErrSpecUnreadable = errors.New("the specification of the job cannot be read"
 // ErrBlocked means that another transaction did not release a lock in time. The call can be repeated.
 var ErrBlocked = fmt.Errorf("%w: blocked by a lock", ErrUnavailable)
 
-// ErrSlow means that the database did not finish a statement in its time, and undid it. A
-// smaller one may be fast enough.
+// ErrSlow means that the database did not finish a statement in time, and undid it. A
+// statement on fewer rows may be fast enough.
 var ErrSlow = fmt.Errorf("%w: the database took too long", ErrUnavailable)
 
-// JobBusyError refuses a job because a different one is running on messages of the same topic,
-// perhaps under the topic's other name.
+// JobBusyError refuses a job because a different job is running on messages of the same topic.
+// One job may name the dead-letter topic of these messages, and the other job their original topic.
 type JobBusyError struct {
 	Topic string
 	// Running is the other job. It is zero for a caller who may not see that job.
@@ -147,7 +147,7 @@ type DeliveryError struct {
 	// TargetOnly is set when the whole topic is refused but other topics of the broker may
 	// work: the topic does not exist, or writing to it is not allowed.
 	TargetOnly bool
-	// MessageOnly is set when the record could not be read. So its target is neither open nor closed.
+	// MessageOnly is set when the record could not be read. So the error says nothing about the target.
 	MessageOnly bool
 	// MaybeMessage is set when an HTTP endpoint took the request, and so the message may be at
 	// fault: the endpoint answered 500, or did not answer. See LaneQueue.Keys.
@@ -161,8 +161,8 @@ func (e *DeliveryError) Error() string { return e.Err.Error() }
 // Unwrap gives access to the client library's own error.
 func (e *DeliveryError) Unwrap() error { return e.Err }
 
-// BlockedError means that a message was not sent, because an earlier one of its key was not
-// delivered. It does not unwrap to Cause, which is no statement about this message.
+// BlockedError means that a message was not sent, because an earlier message of its key was not
+// delivered. The error does not unwrap to Cause, which says nothing about this message.
 type BlockedError struct {
 	// Cause is why the earlier message was not delivered.
 	Cause error
