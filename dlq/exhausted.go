@@ -11,8 +11,8 @@ import (
 type Exhausted struct {
 	ID  ID
 	Seq int64
-	// EndedAt, RetryCount, MaxRetries and Error are the values at its end. Error comes from the
-	// last retry, or of the consumer when the message was exhausted on arrival.
+	// EndedAt, RetryCount, MaxRetries and Error are the values at its end. Error is the error of the
+	// last retry, or the error of the consumer when the message was exhausted on arrival.
 	EndedAt    time.Time
 	RetryCount int
 	MaxRetries int
@@ -56,7 +56,7 @@ func NewArchiveTopics(template string, topics *Topics) *ArchiveTopics {
 	return &ArchiveTopics{template: template, topics: topics}
 }
 
-// Check tries the template with a sample of each glob. The error says when the result
+// Check tries the template with a sample of each glob. It returns an error when a result
 // is not the name of a topic, or is a dead-letter topic itself.
 func (a *ArchiveTopics) Check(globs []string) error {
 	for _, glob := range globs {

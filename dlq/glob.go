@@ -30,7 +30,7 @@ func anyGlob(globs []string) string { return "(?s)^(" + alternatives(globs) + ")
 // alternatives are the expressions of globs; no name of a topic has a |.
 func alternatives(globs []string) string { return expressions.Replace(strings.Join(globs, "|")) }
 
-// compareGlobs sorts exact names first, then the longer globs.
+// compareGlobs sorts the globs with fewer wildcards first, so exact names come before all globs. Then it sorts longer globs first.
 func compareGlobs(a, b string) int {
 	wildcards := func(glob string) int { return strings.Count(glob, "*") + strings.Count(glob, "?") }
 	return cmp.Or(cmp.Compare(wildcards(a), wildcards(b)), cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
