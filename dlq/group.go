@@ -9,11 +9,11 @@ import (
 )
 
 // MaxGroups is by default how many groups the messages of a dead-letter topic can form, so that a flood of
-// unique messages is no flood of groups. Further causes fall into the overflow group of the topic. A group
+// unique errors does not become a flood of groups. Further causes fall into the overflow group of the topic. A group
 // without messages that nobody has annotated, held or fixed gives way to a new group.
 const MaxGroups = 1000
 
-// GroupRetention is how long after its last arrival such a group is kept otherwise.
+// GroupRetention is how long such a group is kept after its last arrival, unless it gives way to a new group.
 const GroupRetention = 30 * 24 * time.Hour
 
 // RuleOverflow is the rule of the group for messages of a topic that has too many groups.
@@ -25,7 +25,7 @@ func Overflow(dlqTopic string) fingerprint.Fingerprint {
 	return fingerprint.Fingerprint{Key: [16]byte(sum[:16]), Version: fingerprint.Version, Scope: dlqTopic, Rule: RuleOverflow}
 }
 
-// GroupID is the id of the group with a fingerprint: its key as a UUID of version 8, or zero without one.
+// GroupID is the id of the group with a fingerprint: the fingerprint's key as a UUID of version 8. Without a fingerprint, it is zero.
 func GroupID(f *fingerprint.Fingerprint) ID {
 	if f.Version == 0 {
 		return ID{}
@@ -77,12 +77,12 @@ func (h *Hold) IsZero() bool { return h.Until.IsZero() && h.Count == 0 && h.Rate
 // Group is the messages that failed for the same cause.
 type Group struct {
 	ID ID
-	// Fingerprint has no Key, which the ID was made from.
+	// Fingerprint has no Key: the ID was made from the key.
 	Fingerprint fingerprint.Fingerprint
 
 	FirstSeen time.Time
 	LastSeen  time.Time
-	// Arrived is how many messages were ever stored in the group, with the messages that
+	// Arrived is how many messages were ever stored in the group, including the messages that
 	// were deleted or archived since. LastHour is how many arrived in about the last hour.
 	Arrived  int64
 	LastHour int64
@@ -99,13 +99,13 @@ type Group struct {
 	StateAt time.Time
 	// StateReason says why a held or fixed group is open again.
 	StateReason string
-	// Hold is set for a held group. Its Count is how many of the further messages are left.
+	// Hold is set for a held group. Hold.Count is how many more messages have to arrive until the group opens.
 	Hold Hold
 	// RegressedBy is the message that failed after the fix; zero if none did.
 	RegressedBy ID
 
 	// IsPartial is set when some messages of the group are, or were, in dead-letter topics that the
-	// principal may not see. Arrived, LastHour and RegressedBy include those.
+	// principal may not see. Arrived, LastHour and RegressedBy include these messages.
 	IsPartial bool
 }
 
@@ -163,7 +163,7 @@ type GroupChange struct {
 	Hold  Hold
 }
 
-// maxGroupText is the most bytes that are stored of a note, more than the API takes.
+// maxGroupText is how many bytes of a note are stored at most. The API accepts less.
 const maxGroupText = 8 << 10
 
 // Storable is the change as a store keeps it: every text is bounded and can be stored.
@@ -192,8 +192,8 @@ type GroupFix struct {
 	Ticket *string
 }
 
-// regressionGrace is how much later than a fix a record must have been written to count as newer although its
-// offset is lower: the topic was deleted and created again. It is longer than clocks differ.
+// A record with an offset from before the fix counts as newer if it was written more than regressionGrace after the fix:
+// the topic was deleted and created again. Clocks differ by less than regressionGrace.
 const regressionGrace = time.Hour
 
 // Precedes reports whether a message failed after the fix.

@@ -18,18 +18,18 @@ const (
 // BacklogOpen is GroupOpen, for groups that are neither new nor regressed.
 const BacklogOpen = BacklogState(GroupOpen)
 
-// GroupBacklog counts the groups of a dead-letter topic and state with PENDING messages, and these messages.
+// GroupBacklog counts the groups of a dead-letter topic and a state that have PENDING messages, and counts these messages.
 type GroupBacklog struct {
 	DLQTopic string
 	State    BacklogState
 	Groups   int64
 	Pending  int64
 	// OldestPending is the arrival of the oldest PENDING message of these groups. It is set only if the topic
-	// has a held group: the oldest message of the topic may then be one that nobody is to be told about.
+	// has a held group: the oldest message of the topic may then be in a group whose alerts are quiet.
 	OldestPending *time.Time
-	// Causes are MaxBacklogCauses of these groups, if they are new, regressed or open. Of new and
-	// regressed groups they are the first, by their first message, so that a group does not
-	// lose its place to a later group; of open groups they are the largest.
+	// Causes are at most MaxBacklogCauses of these groups, if they are new, regressed or open. Of the
+	// open groups, Causes has the largest. Of new and regressed groups, Causes has the groups whose first
+	// messages are the oldest, so that a group does not lose its place to a later group.
 	Causes []BacklogCause
 }
 

@@ -36,8 +36,8 @@ func GroupTitle(f *fingerprint.Fingerprint) string {
 	return shortened(strings.Join(parts, ": "), maxGroupTitle)
 }
 
-// GroupPlace describes a group without the message of its errors, which may quote what is hidden: by the class, if that is
-// the name of a type, and the frame.
+// GroupPlace describes a group by the class of its errors, if the class is the name of a type, and by the frame. The message of
+// the errors may quote hidden values, so it is left out.
 func GroupPlace(f *fingerprint.Fingerprint) string {
 	place := *f
 	place.Message = ""
@@ -50,7 +50,7 @@ func GroupPlace(f *fingerprint.Fingerprint) string {
 	return GroupTitle(&place)
 }
 
-// IsTypeName reports whether the class of an error can be the name of a type. Others may quote anything.
+// IsTypeName reports whether the class of an error can be the name of a type. Any other class may quote anything.
 func IsTypeName(class string) bool {
 	return !strings.ContainsFunc(class, func(c rune) bool {
 		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune(`._$:\/<>`+"`", c)

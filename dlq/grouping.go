@@ -13,7 +13,7 @@ import (
 // DefaultGroupHeader is the header in which a consumer can name the group of a dead letter.
 const DefaultGroupHeader = "dlq-fingerprint"
 
-// Grouping decides which dead letters failed for the same cause. Nil has the default header and no rules.
+// Grouping decides which dead letters failed for the same cause. A nil Grouping has the default header and no rules.
 type Grouping struct {
 	header string
 	rules  []groupRule
@@ -26,10 +26,10 @@ type groupRule struct {
 	name    string
 }
 
-// NewGrouping returns a grouping with explicit groups: those that the header names, then the groups of rules.
-// An empty header stands for none. A rule maps a glob, in which * stands for any run of characters and ? for a
-// character, to a group. It is matched with "class: message" of the error and of its cause. Of several that
-// match, the longest glob counts.
+// NewGrouping returns a grouping with explicit groups: the group that the header names comes first, then the groups of rules.
+// If header is empty, no header names a group. A rule maps a glob, in which * stands for any run of characters and ? for a
+// character, to a group. The glob is matched with "class: message" of the error, where the class may also be the class of
+// the cause. Of several globs that match, the longest counts.
 func NewGrouping(header string, rules map[string]string) (*Grouping, error) {
 	g := &Grouping{header: header}
 	for glob, name := range rules {
@@ -51,7 +51,7 @@ func NewGrouping(header string, rules map[string]string) (*Grouping, error) {
 // anyRun is for globs that regexp.QuoteMeta has quoted.
 var anyRun = strings.NewReplacer(`\*`, ".*", `\?`, ".")
 
-// Fingerprint is the fingerprint of an arrival, which has all other fields.
+// Fingerprint is the fingerprint of an arrival. All other fields of the arrival must be set before.
 func (g *Grouping) Fingerprint(a *Arrival) fingerprint.Fingerprint {
 	return fingerprint.Of(fingerprint.Failure{
 		Explicit:      g.explicit(a),
