@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// ID identifies a dead letter or a job by a UUID (RFC 9562): version 8 for records from Kafka (RecordID),
-// version 7 for all else. Both grow with time, so new rows are appended to the index of the primary key, and
-// its cost does not grow with the table.
+// ID identifies a dead letter, a group, a job or an operation by a UUID (RFC 9562): version 8 if the UUID is computed (RecordID,
+// RestoredID, GroupID), else version 7 (NewID). Except for groups, ids begin with a time, so new rows are appended to the index
+// of the primary key, and its cost does not grow with the table.
 type ID [16]byte
 
 var idClock struct {
@@ -57,7 +57,7 @@ func RecordID(source Source, timestamp time.Time) ID {
 }
 
 // RestoredID returns the ID of the message that an archived message becomes by a restore: always the same, so
-// that a message is restored once. It begins with the same time.
+// that a message is restored once. It begins with the time of the archived id.
 func RestoredID(archived ID) ID {
 	sum := sha256.Sum256([]byte("restored " + archived.String()))
 	id := archived

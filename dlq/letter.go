@@ -19,7 +19,7 @@ const MaxLetters = 1000
 type IdempotencyKey struct {
 	// Key identifies the request: the key that the sender gave, with the sender and the topic.
 	Key [sha256.Size]byte
-	// Request identifies its content.
+	// Request identifies the content of the request.
 	Request [sha256.Size]byte
 }
 

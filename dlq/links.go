@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// TraceLink is the address of a trace in another program, with the placeholder {trace_id}. The empty one makes no links.
+// TraceLink is the address of a trace in another program, with the placeholder {trace_id}. An empty TraceLink makes no links.
 type TraceLink string
 
-// RecordLink is the address of a record in a web interface of Kafka, with the placeholders {topic}, {partition} and {offset},
-// of which it needs the first. The empty one makes no links.
+// RecordLink is the address of a record in a web interface of Kafka, with the placeholder {topic}, and optionally {partition}
+// and {offset}. An empty RecordLink makes no links.
 type RecordLink string
 
 // Problem says why the address cannot be used; empty if it can.
@@ -24,8 +24,8 @@ func (l RecordLink) Problem() string {
 	return linkProblem(string(l), "{topic}", "{partition}", "{offset}")
 }
 
-// URL is the address of a trace. Only ids of letters, digits, - and _ have one: every tracing system has such ids, and
-// whoever writes a dead letter could lead to other addresses with other ids. A hidden id has none.
+// URL is the address of a trace; empty if the id has other characters than letters, digits, - and _, as a hidden id has. Tracing
+// systems use no other characters, with which whoever writes a dead letter could lead the link to another address.
 func (l TraceLink) URL(id string) string {
 	if !traceID.MatchString(id) {
 		return ""
@@ -35,8 +35,8 @@ func (l TraceLink) URL(id string) string {
 
 var traceID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 
-// URL is the address of a record. Only names that Kafka accepts have one, and a URL has all their characters as they are.
-// A partition or an offset that the address needs must be known.
+// URL is the address of a record; empty if Kafka would not accept the topic's name, or if a partition or an offset that the
+// address needs is unknown. The names that Kafka accepts need no escapes in a URL.
 func (l RecordLink) URL(topic string, partition *int32, offset *int64) string {
 	needs := func(name string) bool { return strings.Contains(string(l), name) }
 	number, at := int32(-1), int64(-1)
@@ -55,7 +55,7 @@ func (l RecordLink) URL(topic string, partition *int32, offset *int64) string {
 
 var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
 
-// linkProblem checks an address with placeholders, of which it needs the first.
+// linkProblem checks an address with placeholders. The first placeholder is required.
 func linkProblem(address string, placeholders ...string) string {
 	if address == "" {
 		return ""
