@@ -10,7 +10,7 @@ import (
 	"dlqmanager/dlq/masking"
 )
 
-// Shown is a message as somebody sees it who may not see what is hidden.
+// Shown is a message as shown to a reader who may not see its hidden parts.
 type Shown struct {
 	Detail
 	// DecodedKey is the key that a Schema Registry has decoded.
@@ -18,18 +18,18 @@ type Shown struct {
 	quotes     masking.Quotes
 }
 
-// Text is a text that may quote the message, without what is hidden of the message.
+// Text returns a text that may quote the message, without the quotes of hidden parts.
 func (s *Shown) Text(text string) string { return s.quotes.Text(text) }
 
-// Unread shows texts about messages of which nothing was read: none.
+// Unread is for texts about messages that were not read. It hides every text.
 func (k *Mask) Unread() *Shown {
 	s := &Shown{}
 	s.quotes.HideAll()
 	return s
 }
 
-// Show hides parts of a message, and quotes of them in all other parts. It changes no memory of d, so that d stays what is
-// sent back. decodedKey is the JSON of the key that a Schema Registry has decoded.
+// Show hides parts of a message, and quotes of these parts in all other parts. It does not change the memory of d, so that d can
+// still be sent back. decodedKey is the JSON of the key that a Schema Registry has decoded.
 func (k *Mask) Show(d *Detail, decodedKey json.RawMessage) *Shown {
 	return k.show(d, decodedKey, false)
 }
@@ -37,7 +37,7 @@ func (k *Mask) Show(d *Detail, decodedKey json.RawMessage) *Shown {
 // ShowUnread is Show for a message of which only the state was read.
 func (k *Mask) ShowUnread(m *Message) *Shown {
 	mask := *k
-	for _, t := range k.tags { // the record names the schema
+	for _, t := range k.tags { // without the record, the schema is unknown
 		mask.value = append(slices.Clip(mask.value), t.target(masking.Whole))
 	}
 	return mask.show(&Detail{Message: *m}, nil, true)
@@ -77,7 +77,7 @@ type hider struct {
 	*Shown
 }
 
-// hiddenPart is a value or a key with what is hidden of it.
+// hiddenPart is a value or a key, with its hidden parts.
 type hiddenPart struct {
 	text     []byte
 	document masking.Document
@@ -85,7 +85,7 @@ type hiddenPart struct {
 	as       masking.Form // of the whole part; empty if it is not hidden as a whole
 }
 
-// read finds what targets hide of a part. A part that cannot be read is hidden as a whole, if any of it is to be hidden.
+// read finds the places that targets hide in a part. If there are targets, a part that cannot be read as JSON is hidden as a whole.
 func (h hider) read(name string, text []byte, targets []masking.Target) hiddenPart {
 	p := hiddenPart{text: text}
 	if len(text) == 0 {

@@ -13,7 +13,7 @@ import (
 type MaskRule struct {
 	// Topics are globs of dead-letter topics and of original topics.
 	Topics []string
-	// Value and Key are paths in JSON; see masking.Path. The path * stands for the whole value or key, also of other formats.
+	// Value and Key are paths in JSON; see masking.Path. The path * stands for the whole value or key, even if it is not JSON.
 	Value, Key []string
 	// Headers are names of headers, or globs. Their case is ignored.
 	Headers []string
@@ -123,7 +123,7 @@ type Mask struct {
 	headers    []maskHeader
 	tags       []maskTags
 	secret     []byte
-	// The tags hide parts of the value or the key, whose texts are known only after it is decoded.
+	// Set if tags hide parts of the value or the key whose texts are known only after the value or the key is decoded.
 	isValueEncoded, isKeyEncoded bool
 }
 
@@ -170,17 +170,17 @@ func (m *Masking) All() *Mask {
 	return m.all
 }
 
-// errorNames are in the names of headers whose values quote errors.
+// errorNames are parts of the names of headers whose values quote errors.
 var errorNames = []string{"error", "exception", "stack", "reason"}
 
-// correlations are headers, and the names of members, with the ids of related messages.
+// The names of headers with correlation ids, and the names of JSON members with correlation ids and trace ids.
 var (
 	correlationHeaders = []string{"correlation-id", "correlation_id", "x-correlation-id", "kafka_correlationId"}
 	correlationMembers = []string{"correlation_id", "correlationId"}
 	traceMembers       = []string{"trace_id", "traceId"}
 )
 
-// Filters are the fields of a filter that compare what is hidden. Who may not see that could find it out by guesses.
+// Filters are the fields of a filter that compare hidden parts. Whoever may not see these parts could guess them by such filters.
 func (k *Mask) Filters(f *Filter) (fields []string) {
 	if k == nil {
 		return nil
@@ -242,7 +242,7 @@ func (k *Mask) header(name string) (glob string, as masking.Form, hidden bool) {
 	return glob, as, hidden
 }
 
-// WithoutHidden is a filter as people see it who may not see what is hidden: its values that compare that are empty.
+// WithoutHidden is a filter as shown to readers who may not see hidden parts: masking.Hidden replaces the values that compare such parts.
 func (k *Mask) WithoutHidden(f *Filter) Filter {
 	shown := f.Storable()
 	hidden := k.Filters(f)

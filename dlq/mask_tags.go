@@ -18,7 +18,7 @@ type maskTags struct {
 // says why they are not known.
 type TaggedPaths func(data []byte, tags []string) ([]masking.Path, error)
 
-// headersOfSchemas begin the names of headers with the schema of a value or a key that has no prefix. Such schemas are not read.
+// headersOfSchemas begin the names of headers that name the schema of a value or a key without SchemaPrefix. Such schemas are not read.
 var headersOfSchemas = map[string][]string{
 	"value": {"__value_schema_id", "apicurio.value."},
 	"key":   {"__key_schema_id", "apicurio.key."},
@@ -53,7 +53,7 @@ func (k *Mask) withTagged(
 		paths := []masking.Path{masking.Whole}
 		if hasSchema {
 			known, err := pathsOf(data, t.names)
-			const longNumber = 8 // bytes, which only looks as if it had a schema
+			const longNumber = 8 // bytes; such a number only looks as if it had a schema
 			isEncoded = isEncoded || err != nil && len(data) != longNumber || len(known) > 0
 			if err == nil {
 				paths = known
@@ -66,7 +66,7 @@ func (k *Mask) withTagged(
 	return targets, isEncoded
 }
 
-// target hides a whole value without its last characters: they may be a short field, of which nothing is to be seen.
+// target masks a whole value, unless the form is remove: its last characters may be a short field, which must not be seen.
 func (t *maskTags) target(path masking.Path) masking.Target {
 	if path.IsWhole() {
 		return masking.Target{Path: path, As: masking.Stronger(masking.Mask, t.as)}
