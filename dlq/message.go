@@ -29,15 +29,15 @@ type Message struct {
 	// Payload is the searchable view of the value: its JSON, or nil when the
 	// value is not JSON or is JSON that PostgreSQL's JSONB cannot hold.
 	Payload json.RawMessage
-	// OmittedPayload is the size of a payload that a list leaves out, in bytes, or of its record.
+	// OmittedPayload is the size of a payload that a list leaves out, in bytes. If the payload was not read, it is the size of the record.
 	OmittedPayload int
 	Status         Status
 	// CreatedAt is when the message was stored, UTC.
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 	LastRetryAt *time.Time
-	// Owner is the workflow that retries the message (RETRYING) or that last
-	// did; zero when it was never retried, and after an operator has revived the message or has marked the message
+	// Owner is the workflow that retries the message (RETRYING) or that retried it last. Owner is zero when
+	// the message was never retried, and after an operator has revived the message or has marked the message
 	// dead while PENDING.
 	Owner Owner
 	// PreviousID is the message that this message was before, when a retry failed again,
@@ -45,8 +45,8 @@ type Message struct {
 	PreviousID ID
 	// Resolution is the recorded reason why the message ended; Ended is the reason to show.
 	Resolution Resolution
-	// TargetPartition and TargetOffset are where the original topic has a delivered
-	// message; nil when unknown.
+	// TargetPartition and TargetOffset are the place of a delivered message in the
+	// topic that it was sent to; nil when unknown.
 	TargetPartition *int32
 	TargetOffset    *int64
 	// Suspicious is set when the headers are known to attack consumers. Bulk retries skip
@@ -102,8 +102,8 @@ func (m *Message) NotDead() error {
 	return m.refusal(reason)
 }
 
-// ReviveAfter is how long a message that was marked dead during a retry cannot be revived, since the retry may
-// still send it, and so would the next. A retry sends no later than 25 seconds after the last look at its
+// ReviveAfter is how long a message that was marked dead during a retry cannot be revived: that retry may still
+// send the message, and the next retry would send it again. A retry sends no later than 25 seconds after the last look at its
 // claim, its publish takes 18 seconds, and the transaction that marks the message may take 8 seconds.
 const ReviveAfter = time.Minute
 
@@ -120,14 +120,14 @@ type Detail struct {
 	Record        Record
 	Source        Source
 	Failure       Failure
-	// Attempts are the retries that ended without delivery, or were delivered after they had lost
-	// their claim, oldest first.
+	// Attempts are the retries that ended without delivery, or that delivered the message after they
+	// had lost their claim, oldest first.
 	Attempts []Attempt
 	// Schema and DecodeError come from the Arrival.
 	Schema      Schema
 	DecodeError string
 	Edits       Edits
-	// Unreadable says why the headers cannot be read. The record has none then.
+	// Unreadable says why the headers cannot be read. Then the record has no headers.
 	Unreadable error
 }
 
@@ -160,9 +160,9 @@ func (a *Attempt) ListSize() int { return 6*len(a.Error) + 1<<10 }
 // DetailQuery names messages whose details are read.
 type DetailQuery struct {
 	IDs []ID
-	// Archived reads archived messages instead of the others.
+	// Archived reads archived messages instead of live messages.
 	Archived bool
-	// AllPayloads also reads payloads that are the value, which is read anyway.
+	// AllPayloads also reads payloads that follow from the value, which is read anyway.
 	AllPayloads bool
 }
 
@@ -225,13 +225,13 @@ type Outcome struct {
 	Result   Result   `json:"result"`
 	Category Category `json:"category,omitempty"` // empty when delivered
 	Error    string   `json:"error,omitempty"`    // empty when delivered
-	// Acknowledgement is where the target has the message; nil unless delivered, and when
-	// that is unknown.
+	// Acknowledgement is where the target has written the message; nil when the message was
+	// not delivered or its place is unknown.
 	Acknowledgement *Acknowledgement `json:"acknowledgement,omitempty"`
 }
 
-// PageOutcome is how the claim of a message of a lane's page ended. The heartbeats of lanes have the JSON of delivered
-// messages, without the queues and their targets.
+// PageOutcome is how the claim of a message of a lane's page ended. The heartbeats of lanes have the outcomes of delivered
+// messages as JSON, without Target and Wait.
 type PageOutcome struct {
 	Outcome
 	// RetryCount is the count of the claim. The count tells this claim from a later claim.

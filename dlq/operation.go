@@ -35,7 +35,7 @@ type Operation struct {
 	Detail json.RawMessage `json:"detail,omitempty"`
 }
 
-// Outside is the operation of somebody in Temporal, whose users the manager does not know.
+// Outside is the operation of somebody who acted in Temporal, whose users the manager does not know.
 func Outside(action Permission, reason string) *Operation {
 	return &Operation{Subject: "outside the API", Method: "temporal", Action: action, Reason: reason}
 }
@@ -131,7 +131,7 @@ const (
 	maxOperationDetail = 64 << 10 // a filter with MaxFilterIDs ids has 39 KiB
 )
 
-// omittedDetail replaces a detail that is too long, or that is no JSON that PostgreSQL accepts.
+// omittedDetail replaces a detail that is too long, or that PostgreSQL does not accept as JSON.
 var omittedDetail = json.RawMessage(`{"omitted": true}`)
 
 // Storable is the operation as a store keeps it: every text is bounded and can be stored.
@@ -158,7 +158,7 @@ func (o Operation) Identified() Operation {
 	return o
 }
 
-// On completes an operation by the target that was changed.
+// On completes an operation with the target that was changed.
 func (o Operation) On(id ID, topic string) Operation {
 	if o.TargetID.IsZero() {
 		o.TargetID = id
@@ -173,13 +173,13 @@ func (o Operation) On(id ID, topic string) Operation {
 // has the filter.
 var joinedDetail = json.RawMessage(`{"joined": true}`)
 
-// Created completes an operation by the created job.
+// Created completes an operation with the job that it created.
 func (o Operation) Created(j *Job) Operation {
 	o.TargetID, o.WorkflowID = j.ID, j.WorkflowID
 	return o.On(j.ID, j.Spec.Topic)
 }
 
-// Joined completes an operation by the running job that the operation asked for too.
+// Joined completes an operation with the running job that does the same work.
 func (o Operation) Joined(j *Job) Operation {
 	o.Detail = joinedDetail
 	return o.Created(j)
@@ -196,8 +196,8 @@ type OperationQuery struct {
 	From, To time.Time
 	// Within is an expression that topics must match, from Principal.Within.
 	Within string
-	// Limits are the limits of the jobs on original topics whose operations are selected, if Within is
-	// not empty.
+	// Limits restricts the operations on jobs on original topics, unless Within is empty: the
+	// Filter.Within of such a job must be in Limits.
 	Limits []string
 	// SingleRetries selects the accepted requests to retry one message, each once.
 	SingleRetries bool
@@ -207,7 +207,7 @@ type OperationQuery struct {
 	PageSize int
 }
 
-// ListSize is the size of the operation in the JSON of a list at most, in bytes.
+// ListSize is the largest size that the operation can have in the JSON of a list, in bytes.
 func (o Operation) ListSize() int {
 	return len(o.Detail) + 6*(len(o.Reason)+len(o.Topic)+8*maxOperationName)
 }

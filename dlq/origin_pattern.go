@@ -89,7 +89,7 @@ func (p *originPattern) match(dlqTopic string) (topic, group string, ok bool) {
 
 var groupName = regexp.MustCompile(`\?P<[a-z]+>`)
 
-// replacement is the pattern for regexp_replace of PostgreSQL, which knows no names of groups.
+// replacement is the pattern for regexp_replace of PostgreSQL, which knows no names of capture groups.
 func (p *originPattern) replacement() (expression, replacement string) {
 	replacement = p.to
 	for i, name := range p.expression.SubexpNames() {

@@ -6,7 +6,7 @@ import (
 )
 
 // Pages is the address of the console, such as https://dlq.example.com, and makes the addresses of its pages for everything
-// that tells people about them. The empty one has none: all its addresses are empty.
+// that tells people about them. An empty Pages makes empty addresses.
 type Pages string
 
 // Message is the page of a message.
