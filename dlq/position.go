@@ -22,7 +22,7 @@ const FromStart = -1
 // Start is the position at the start of a partition.
 var Start = Position{Next: FromStart, Epoch: -1}
 
-// Advance moves the position of a partition, together with the records in between.
+// Advance moves the position of a partition, in the transaction that stores the records in between.
 type Advance struct {
 	Partition
 	Topic string

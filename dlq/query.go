@@ -54,14 +54,14 @@ type ListQuery struct {
 	OldestFirst bool
 	// IsBare lists messages without their payloads, and without a total.
 	IsBare bool
-	// SearchLimit is how many messages a search looks at; 0 stands for the constant.
+	// SearchLimit is how many messages a search looks at; 0 stands for the constant SearchLimit.
 	SearchLimit int
 	// VerifyGroups are set by the store.
 	VerifyGroups *VerifyGroups
 }
 
-// SearchLimit is how many messages a list of IsSearch looks at, unless it takes SearchTime
-// before. Searches continue after Searched.Last.
+// A list of IsSearch looks at SearchLimit messages, unless SearchTime is over before. The next
+// page continues after Searched.Last.
 const (
 	SearchLimit = 20_000
 	SearchTime  = 2 * time.Second
@@ -69,18 +69,18 @@ const (
 
 // Searched is how far a search has looked.
 type Searched struct {
-	// Messages is how many were looked at, and Last the last of them; nil if there were none.
+	// Messages is how many messages the search has looked at, and Last the last of these; nil if there were none.
 	Messages int
 	Last     *Keyset
-	// IsComplete is set when none is left.
+	// IsComplete is set when no message is left to look at.
 	IsComplete bool
 }
 
 // Page is a page of messages.
 type Page struct {
+	// Messages may be fewer than the page's size although HasNext is set: more would exceed ListBytes.
 	Messages []Message
-	// Messages are fewer than the page's size with HasNext, if more would exceed ListBytes.
-	// Total is exact when TotalExact is set. Otherwise Total is CountLimit, and more match.
+	// Total is exact when TotalExact is set. Otherwise Total is CountLimit, and more messages match.
 	Total      int64
 	TotalExact bool
 	HasNext    bool
@@ -109,8 +109,8 @@ func (r *ListRoom) Take(bytes int) bool {
 	return !r.isFull
 }
 
-// ListSize is the size of the message in the JSON of a list at most, in bytes. JSON writes a control
-// character as six, and the fields that are not counted are short.
+// ListSize is the largest size that the message can have in the JSON of a list, in bytes. JSON writes a
+// control character as six bytes, and the fields that are not counted are short.
 func (m *Message) ListSize() int {
 	return len(m.Payload) + 6*(len(m.ErrorMessage)+len(m.ErrorClass)) + 1<<10
 }

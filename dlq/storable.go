@@ -17,16 +17,16 @@ func StorableText(s string) string {
 }
 
 // maxShortText bounds the texts of headers that lists return, in bytes: a page has up to 200
-// of them. The header keeps the whole text.
+// messages. The header keeps the whole text.
 const maxShortText = 16 << 10
 
 func shortText(s string) string { return bounded(s, maxShortText) }
 
-// bounded is a storable text of at most limit bytes, or a few more after half a
-// character.
+// bounded is a storable text of at most limit bytes, or a few bytes more if the limit cuts a
+// character in half.
 func bounded(s string, limit int) string { return StorableText(s[:min(len(s), limit)]) }
 
-// shortened is a text of at most limit characters, with a sign for the rest.
+// shortened is a text of at most limit characters, with an ellipsis if text is left out.
 func shortened(s string, limit int) string {
 	runes := []rune(s)
 	if len(runes) > limit {
@@ -38,8 +38,8 @@ func shortened(s string, limit int) string {
 // maxStoredTopic is the documented width of the columns of topics, in characters.
 const maxStoredTopic = 255
 
-// storableTopic makes a topic's name storable. A name that is truncated here comes from a header. The rest is
-// still too long for Kafka, so it never becomes the name of another topic.
+// storableTopic makes a topic's name storable. A name that is truncated here comes from a header. The truncated name
+// is still too long for Kafka, so it never becomes the name of another topic.
 func storableTopic(s string) string {
 	s = StorableText(s)
 	if len(s) <= maxStoredTopic {
@@ -51,8 +51,8 @@ func storableTopic(s string) string {
 	return s
 }
 
-// storableTime keeps a time that JSON can hold. Others are unknown, the zero time: producers that confuse
-// milliseconds with a finer unit write years beyond 9999.
+// storableTime keeps a time that JSON can hold. Any other time becomes zero, which stands for unknown: producers
+// that confuse milliseconds with a finer unit write years beyond 9999.
 func storableTime(t time.Time) time.Time {
 	if t.IsZero() || t.Year() < 1 || t.Year() > 9999 {
 		return time.Time{}
