@@ -16,8 +16,8 @@ const (
 	ResolutionGivenUp Resolution = "given_up"
 )
 
-// ResolutionOf is why a message ended whose retry had this result and left the message in this
-// status; empty when the message has not ended.
+// ResolutionOf is why a message has ended, from the result of its retry and the status that the retry
+// left; empty when the message has not ended.
 func ResolutionOf(r Result, left Status) Resolution {
 	switch {
 	case left == StatusResolved:
@@ -31,8 +31,8 @@ func ResolutionOf(r Result, left Status) Resolution {
 	}
 }
 
-// Ended is why the message ended. It is empty before, and for a DEAD message that has retries left. Other
-// programs record no reason, which then follows from the status and the count.
+// Ended is why the message ended. It is empty before the end. Other programs record no reason: the reason then follows
+// from the status and the retry count, and is empty for a DEAD message that has retries left.
 func (m *Message) Ended() Resolution {
 	switch {
 	case !m.Status.IsFinal():

@@ -11,7 +11,7 @@ type Schema struct {
 	Format string
 	// ID is zero for bytes that name no schema.
 	ID uint32
-	// Subject and Version are a place of the schema in the registry, perhaps among several.
+	// Subject and Version are a place of the schema in the registry, which may have several places.
 	Subject string
 	Version int
 	// MessageType is the full name of the Protobuf message or the Avro record.
@@ -20,7 +20,7 @@ type Schema struct {
 
 // Decoded is a value or a key that was decoded with its schema.
 type Decoded struct {
-	// JSON is valid, but perhaps refused by JSONB.
+	// JSON is valid, but JSONB may refuse it.
 	JSON   json.RawMessage
 	Schema Schema
 	// TraceID and CorrelationID come from the event's metadata; empty without metadata.
@@ -32,7 +32,7 @@ type Decoded struct {
 const SchemaPrefix = 5
 
 // SchemaIDOf returns the id that bytes in Confluent's wire format begin with. JSON does not begin with a zero
-// byte, and registries give no id 0, with which small numbers of eight bytes begin.
+// byte. Small numbers of eight bytes seem to begin with the id 0, which no registry gives to a schema.
 func SchemaIDOf(data []byte) (id uint32, ok bool) {
 	if len(data) < SchemaPrefix || data[0] != 0 {
 		return 0, false

@@ -69,8 +69,8 @@ func (q *SeriesQuery) Buckets() int { return max(int(q.To.Sub(q.From)/q.Step.Dur
 
 // Series is how many messages arrived in each bucket of a range.
 type Series struct {
-	// Topic is the dead-letter topic, or the original topic of messages that have none. Nil stands for all
-	// topics that have no series of their own.
+	// Topic is the dead-letter topic, or the original topic of messages without a dead-letter topic. Nil
+	// stands for all topics that have no series of their own.
 	Topic   *string `json:"dlq_topic"`
 	Arrived int64   `json:"arrived"` // in all buckets
 	Buckets []int64 `json:"buckets"`

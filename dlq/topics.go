@@ -105,17 +105,17 @@ func (t *Topics) OriginOf(dlqTopic string) (topic, group string) {
 	return dlqTopic, ""
 }
 
-// MaySend decides whether somebody who is limited to some topics may send a message to its
-// original topic, a claim of whoever wrote the dead letter. The topic must follow from the name
-// of the dead-letter topic, or be covered by a grant. No grant covers the topic of a record that is
-// empty: such a record may be a pointer, and the record that the pointer names would be copied.
+// MaySend decides whether somebody who is limited to some topics may send a message to its original topic. Whoever wrote the
+// dead letter can claim any original topic, so the topic must follow from the name of the dead-letter topic, or be covered by
+// a grant. Callers that send or show a message must count no topic of an empty record as covered: the record may be a pointer,
+// and the record that the pointer names would be copied.
 func (t *Topics) MaySend(dlqTopic, originalTopic string, isCovered bool) bool {
 	origin, _ := t.OriginOf(dlqTopic)
 	return originalTopic == origin || isCovered
 }
 
-// Origins are OriginOf for PostgreSQL: of the first expression that matches the name of a
-// dead-letter topic, the replacement is the original topic.
+// Origins are OriginOf for PostgreSQL: the replacement of the first expression that matches
+// the name of a dead-letter topic is the original topic.
 func (t *Topics) Origins() (expressions, replacements []string) {
 	for from, to := range t.origins {
 		expressions, replacements = append(expressions, "^"+regexp.QuoteMeta(from)+"$"), append(replacements, to)
@@ -143,8 +143,8 @@ func (t *Topics) LimitOrigins(limits map[string][]string) (err error) {
 	return err
 }
 
-// ForeignOrigin says why a dead letter of a topic is suspicious to name this origin; empty if the dead letter is
-// not. The origin that follows from the name of the topic never is.
+// ForeignOrigin says why this origin makes a dead letter of a topic suspicious; empty if the origin does not. The
+// origin that follows from the name of the dead-letter topic never does.
 func (t *Topics) ForeignOrigin(dlqTopic, originalTopic string) string {
 	limit := t.limits.of(dlqTopic)
 	if limit == nil || limit.value.MatchString(originalTopic) || t.MaySend(dlqTopic, originalTopic, false) {
@@ -161,7 +161,7 @@ func (t *Topics) AllowInternal(names []string) {
 // isInternal reports whether Kafka, or a program beside Kafka, keeps its own state in a topic of this name.
 func isInternal(topic string) bool { return strings.HasPrefix(topic, "__") || topic == "_schemas" }
 
-// refusal says why nothing is sent to a topic; empty if something may be.
+// refusal says why nothing is sent to a topic; empty if messages may be sent.
 func (t *Topics) refusal(topic string) string {
 	switch {
 	case t.IsDeadLetter(topic):
@@ -182,7 +182,7 @@ func (t *Topics) NoTargets() string {
 	return strings.TrimSuffix(t.expression, ")$") + "|" + internal + ")$"
 }
 
-// UsualOrigin is the original topic that the name of a dead-letter topic tells; empty if nothing is sent to that topic.
+// UsualOrigin is the original topic that follows from the name of a dead-letter topic; empty if nothing is sent to the original topic.
 func (t *Topics) UsualOrigin(dlqTopic string) string {
 	if origin, _ := t.OriginOf(dlqTopic); t.refusal(origin) == "" {
 		return origin

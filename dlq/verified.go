@@ -78,8 +78,8 @@ type Verifications struct {
 	CameBack int64 `json:"came_back"`
 	// Reasons counts Unknown by reason.
 	Reasons map[VerifiedReason]int64 `json:"reasons"`
-	// IsPartial is set when the job has delivered more than VerificationLimit messages of
-	// those that can be found. Then only the newest were counted.
+	// IsPartial is set when more than VerificationLimit messages that the job has delivered
+	// can still be found. Then only the newest were counted.
 	IsPartial bool `json:"partial"`
 }
 
@@ -105,10 +105,10 @@ func (v *Verifications) Add(d Verdict, messages int64) {
 // VerificationLimit is how many messages of a bulk retry are counted.
 const VerificationLimit = 20_000
 
-// VerifyGroups are the consumer groups of topics, for dead letters that name none.
+// VerifyGroups are the consumer groups of topics, for dead letters that name no consumer group.
 type VerifyGroups struct {
-	// Expressions match original topics, exact names first, then the longer globs. Groups has
-	// the group of each.
+	// Expressions match original topics, in the order of compareGlobs. Groups has the consumer
+	// group of each expression.
 	Expressions, Groups []string
 }
 
@@ -133,8 +133,8 @@ type WatermarkLease struct {
 	Epoch  int64
 }
 
-// WatermarkScope is all to fetch: the consumer groups that may have failed on messages, and
-// the Kafka topics that messages were delivered to.
+// WatermarkScope has all that is to be fetched: the consumer groups that may have failed on
+// messages, and the Kafka topics that messages were delivered to.
 type WatermarkScope struct {
 	Groups  []string
 	Targets []WatermarkTarget
@@ -157,7 +157,7 @@ type Watermarks struct {
 	At time.Time
 	// Targets are the targets whose offsets are replaced, with the time when the fetch of each began.
 	Targets map[int32]time.Time
-	// Groups has every group that was fetched, with the reason of a refusal by Kafka, or empty.
+	// Groups has every group that was fetched, with the reason why Kafka refused; empty if Kafka did not refuse.
 	Groups map[string]string
 	// Away are the groups whose coordinator is away. They were not fetched, and their earlier offsets stay.
 	Away []string
