@@ -243,6 +243,8 @@ func (c *chaos) watchClaims(ctx context.Context) {
 func (c *chaos) findStrayClaims(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	c.hands.writing.RLock()
+	defer c.hands.writing.RUnlock()
 	rows, err := c.pool.Query(ctx, `
 		SELECT b.id::text, b.state, count(*)
 		FROM dlq.dlq_messages m JOIN dlq.dlq_jobs b ON b.id::text = m.owner_token

@@ -30,13 +30,15 @@ var handwrittenRows = []handwritten{
 	{"RETRYING", 0, 3}, {"RETRYING", 1, 3}, {"RETRYING", 1, 50}, {"RETRYING", 3, 3},
 }
 
-// byHand are statements of other programs, which know only the documented columns, on rows of
-// the chaos' own topics.
-var byHand = []struct {
+// handStatement is a statement of another program, which knows only the documented columns.
+type handStatement struct {
 	what, sql string
 	// again: a message that is being sent becomes PENDING.
 	again bool
-}{
+}
+
+// byHand change rows of the chaos' own topics.
+var byHand = []handStatement{
 	{what: "retry begins", sql: `
 		UPDATE dlq.dlq_messages SET status = 'RETRYING', last_retry_at = NOW()
 		WHERE id IN (SELECT id FROM dlq.dlq_messages WHERE status = 'PENDING' AND dlq_topic = ANY ($1) ORDER BY seq LIMIT 3 FOR UPDATE SKIP LOCKED)
@@ -69,28 +71,33 @@ func (c *chaos) writeByHand(d *dice) bool {
 		}
 	}
 	for _, s := range byHand {
-		from := time.Now()
-		rows, err := c.pool.Query(ctx, s.sql, chaosTopicNames())
-		if err != nil {
-			c.journal.note("by hand: %s: %v", s.what, err)
-			continue
-		}
-		var id, topic string
-		_, err = pgx.ForEachRow(rows, []any{&id, &topic}, func() error {
-			c.hands.add(id, topic)
-			if s.again {
-				c.windows.insert(window{what: "hand", from: from, to: time.Now(), message: id})
-			}
-			c.journal.note("by hand: %s: %s", s.what, id)
-			c.journal.count("variant: by hand, " + s.what)
-			return nil
-		})
-		if err != nil {
+		if err := c.changeByHand(ctx, s); err != nil {
 			c.journal.note("by hand: %s: %v", s.what, err)
 		}
 	}
 	c.ask(ctx, "start", http.MethodPost, "/api/v1/jobs", map[string]any{"kind": "retry", "topic": handTopic, "reason": "chaos by hand"})
 	return done == len(handwrittenRows)
+}
+
+func (c *chaos) changeByHand(ctx context.Context, s handStatement) error {
+	c.hands.writing.Lock()
+	defer c.hands.writing.Unlock()
+	from := time.Now()
+	rows, err := c.pool.Query(ctx, s.sql, chaosTopicNames())
+	if err != nil {
+		return err
+	}
+	var id, topic string
+	_, err = pgx.ForEachRow(rows, []any{&id, &topic}, func() error {
+		c.hands.add(id, topic)
+		if s.again {
+			c.windows.insert(window{what: "hand", from: from, to: time.Now(), message: id})
+		}
+		c.journal.note("by hand: %s: %s", s.what, id)
+		c.journal.count("variant: by hand, " + s.what)
+		return nil
+	})
+	return err
 }
 
 func (c *chaos) insertByHand(ctx context.Context, topic string, row handwritten) (id string, err error) {
@@ -106,6 +113,7 @@ func (c *chaos) insertByHand(ctx context.Context, topic string, row handwritten)
 
 // hands records the changes that were made to the table by hand.
 type hands struct {
+	writing sync.RWMutex // locked until the changes of a statement are recorded
 	mu      sync.Mutex
 	changed []string       // ids of messages of the chaos' topics
 	topics  map[string]int // how many of each
