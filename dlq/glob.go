@@ -30,10 +30,11 @@ func anyGlob(globs []string) string { return "(?s)^(" + alternatives(globs) + ")
 // alternatives are the expressions of globs; no name of a topic has a |.
 func alternatives(globs []string) string { return expressions.Replace(strings.Join(globs, "|")) }
 
-// compareGlobs sorts the globs with fewer wildcards first, so exact names come before all globs. Then it sorts longer globs first.
+// compareGlobs sorts exact names first, then the longer globs. Of two globs of the same length, the glob with fewer wildcards is first.
 func compareGlobs(a, b string) int {
 	wildcards := func(glob string) int { return strings.Count(glob, "*") + strings.Count(glob, "?") }
-	return cmp.Or(cmp.Compare(wildcards(a), wildcards(b)), cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	return cmp.Or(cmp.Compare(min(wildcards(a), 1), min(wildcards(b), 1)), cmp.Compare(len(b), len(a)), cmp.Compare(wildcards(a), wildcards(b)),
+		cmp.Compare(a, b))
 }
 
 // globValue is the value of the topics that a glob matches.
