@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// storeTimeout bounds a call of the store, in case its connection is broken. It waits for a lock for a second only.
+	// storeTimeout bounds a call of the store, in case the connection is broken. The call itself waits only a second for a lock.
 	storeTimeout = 4 * time.Second
 
-	// finishTimeout is how long a stopping lane tries to finalize a page; less than the worker's stop timeout.
+	// finishTimeout is how long a stopping lane tries to finalize a page. The default stop timeout of a worker is longer.
 	finishTimeout = 8 * time.Second
 
-	// A lane returns after its time slice, and continues on the worker that polls first. With a limit the slice is
-	// longer, since a start is expensive compared with the few messages that are sent.
+	// A lane returns after its time slice, and continues on the worker that polls first. The slice of a job with
+	// limits is longer, since a start is expensive compared with the few messages that a limited lane sends.
 	timeSlice        = 15 * time.Second
 	limitedTimeSlice = 5 * time.Minute
 
 	// maxSleep is how long a lane sleeps at most before it reads the limits and the state of the job again.
 	maxSleep = 500 * time.Millisecond
 
-	// maxClosedPages is how many successive pages with only closed topics a lane of a multi-target job scans before a
-	// wait. Later messages may have open targets.
+	// maxClosedPages is after how many successive pages with only closed topics a lane stops its scan and claims only
+	// from queues. Until then a lane of a multi-target job scans on, since later messages may have open targets.
 	maxClosedPages = 100
 )
 
@@ -115,7 +115,7 @@ type laneRun struct {
 	doubtful bool
 	// inHand are the outcomes of the page that was published last. They are recorded together with the next claim.
 	inHand []dlq.PageOutcome
-	// unanswered is set when a try to record them had no answer, and may have recorded them.
+	// unanswered is set when a call that records inHand had no answer. The outcomes may be recorded.
 	unanswered bool
 }
 
@@ -171,8 +171,8 @@ func (l *laneRun) sendPages(ctx context.Context) (LaneResult, error) {
 	}
 }
 
-// nextPage ends the page in hand and claims the next page. When the claim fails, the page in hand ends alone: it must
-// not wait for what the claim waits for. limited has the timeout of the claim.
+// nextPage ends the page in hand and claims the next page. When the claim fails, nextPage ends the page in hand by
+// itself, so that the page does not wait until a claim succeeds. limited has the timeout of the claim.
 func (l *laneRun) nextPage(ctx, limited context.Context) (dlq.LaneClaim, error) {
 	claim, ended, err := l.Store.NextPage(limited, l.lane, l.inHand, l.scans())
 	if err != nil {
@@ -196,7 +196,7 @@ var errInHand = errors.New("the page in hand was not recorded")
 func (l *laneRun) catchUp(ctx context.Context, claim *dlq.LaneClaim, claimed int, err error) (again bool, _ error) {
 	switch {
 	case claimed == 0 && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errInHand) && ctx.Err() == nil && !l.lane.Bounded:
-		// The scan may be long, so the next one is bounded. The claim may still commit, so the lane is opened again.
+		// The scan may be long, so the next scan is bounded. The claim may still commit, so the lane is opened again.
 		if err := l.open(ctx); err != nil {
 			return false, err
 		}
@@ -231,7 +231,7 @@ func (l *laneRun) sendClaimed(ctx context.Context) error {
 
 // sendPage waits for memory, gets a page from the store, and sends the page. For a message larger than dlq.PageBytes,
 // which comes without its value, sendPage waits for more memory and reads the page again. claimed is the number of
-// messages of the first read; another client may have finalized the message meanwhile.
+// messages in the first read: before the second read another client may finalize the message.
 func (l *laneRun) sendPage(ctx context.Context, claimPage func(context.Context) (dlq.LaneClaim, error)) (claim dlq.LaneClaim, claimed int, err error) {
 	release, err := l.memory(ctx, dlq.PageBytes)
 	if err != nil {
@@ -262,12 +262,12 @@ func (l *laneRun) sendPage(ctx context.Context, claimPage func(context.Context) 
 	return claim, claimed, nil
 }
 
-// readTimeout bounds the reading of a large message, of which it allows for 4 MiB per second.
+// readTimeout bounds the reading of a large message: it adds a second for each 4 MiB.
 func readTimeout(bytes int64) time.Duration {
 	return min(storeTimeout+time.Duration(bytes>>22)*time.Second, maxStepDuration-5*time.Second)
 }
 
-// memory waits for memory, which other lanes hold while they publish, and keeps the heartbeat alive meanwhile.
+// memory waits for memory that other lanes and single retries hold. Meanwhile it keeps the heartbeat alive and ends the page in hand.
 func (l *laneRun) memory(ctx context.Context, bytes int64) (release func(), err error) {
 	if release, isTaken := l.Memory.tryAcquire(bytes); isTaken {
 		return release, nil
@@ -310,7 +310,7 @@ func (l *laneRun) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i := range l.acknowledged { // an earlier version's have no result
+	for i := range l.acknowledged { // outcomes of an earlier version have no result
 		l.acknowledged[i].Result = dlq.ResultDelivered
 	}
 	l.published(l.acknowledged)

@@ -22,8 +22,8 @@ func (l *laneRun) published(outcomes []dlq.PageOutcome) {
 	l.beat.stepReturned(func(r *LaneReport) { r.Acknowledged = acknowledged })
 }
 
-// pageEnded counts a page that was recorded, unless another client had released the page. A page that an unanswered
-// try has recorded ends no claim when it is recorded again.
+// pageEnded adds a recorded page to the metrics. A page that ended no claim counts only after an unanswered call,
+// which may have recorded the page before. Otherwise another client had released the page.
 func (l *laneRun) pageEnded(result dlq.PageResult, outcomes []dlq.PageOutcome) {
 	l.beat.stepReturned(func(r *LaneReport) { r.Counts, r.Acknowledged = result.Counts, nil })
 	if result.Ended == 0 && !l.unanswered {
@@ -34,7 +34,7 @@ func (l *laneRun) pageEnded(result dlq.PageResult, outcomes []dlq.PageOutcome) {
 	}
 }
 
-// notRecorded notes an error of a try to record the page in hand. A transaction that waited for a lock was undone.
+// notRecorded notes an error of a call that records the page in hand. After dlq.ErrBlocked nothing is recorded.
 func (l *laneRun) notRecorded(err error) {
 	l.unanswered = l.unanswered || errors.Is(err, dlq.ErrUnavailable) && !errors.Is(err, dlq.ErrBlocked)
 }
@@ -68,7 +68,7 @@ func (l *laneRun) finishPage(ctx context.Context) error {
 		if !stopAt.IsZero() && time.Now().After(stopAt) {
 			return err
 		}
-		// A stop does not interrupt this sleep, and is looked for above.
+		// A stop does not interrupt this sleep. The loop checks for a stop above.
 		time.Sleep(pause)
 	}
 }

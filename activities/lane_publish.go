@@ -111,8 +111,7 @@ func allClosed(outcomes []dlq.PageOutcome, deliveries []dlq.Delivery, closed []d
 // closed target wait, and their retries are not counted. A message that an open target refuses,
 // or whose record cannot be read, waits by itself and is tried again as often as the policy of
 // the error's category allows. After the last try the message has failed. The later messages of
-// a key wait with an earlier message of the key that waits, and are skipped when the earlier
-// message has failed. Their retries are not counted.
+// its key wait with it, or are skipped when it has failed. Their retries are not counted.
 func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue, order dlq.Order) (outcomes []dlq.PageOutcome, answered bool) {
 	open := map[dlq.Target]bool{}
 	for i := range deliveries {
@@ -161,7 +160,7 @@ func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue,
 	return outcomes, len(open) > 0
 }
 
-// refusal returns the error of a refused message. It is zero for a message that was delivered or was not sent.
+// refusal returns the *dlq.DeliveryError of a delivery; zero if there is none.
 func refusal(d *dlq.Delivery) (r dlq.DeliveryError) {
 	var failed *dlq.DeliveryError
 	if errors.As(d.Err, &failed) {
@@ -182,24 +181,24 @@ func isThrottledEndpoint(d *dlq.Delivery) bool {
 	return isEndpoint && refusal(d).Category == dlq.CategoryRateLimit
 }
 
-// isDoubtful tells whether a refusal may be due to the message and not to its target. An endpoint may answer 403
-// or 404 for a single message. If the endpoint then counted as closed, this message would hold back all others.
+// isDoubtful tells whether a refusal may be due to the message and not to its target. An endpoint may answer 403 or
+// 404 for a single message. If the endpoint then counted as closed, this message would hold back all other messages.
 func isDoubtful(d dlq.Delivery) bool {
 	r := refusal(&d)
 	_, isEndpoint := dlq.EndpointOf(d.Target.Topic)
 	return r.MaybeMessage || isEndpoint && r.Category == dlq.CategoryAuth && !r.TargetOnly
 }
 
-// hasFailedOften tells whether a message that tried a closed endpoint has failed: the queue's tries
-// suffice for the attempts of the policy for each key in the queue.
+// hasFailedOften tells whether a message that tried a closed endpoint has failed. Each try is of
+// another key of the queue, so the tries must suffice for the policy's attempts for each key.
 func hasFailedOften(queue *dlq.LaneQueue, d *dlq.Delivery) bool {
 	return queue != nil && !queue.OfKey && queue.Target == d.Target && refusal(d).MaybeMessage &&
 		queue.Tries+1 >= PolicyOf(dlq.CategoryOf(d.Err)).Attempts*max(queue.Keys, 1)
 }
 
 // previousTries returns how often the target of the page's queue, or the first message of a key's
-// queue, was tried before without success. own says that the message was tried, while its target
-// was open.
+// queue, was tried before without success. own says that the message itself was tried before,
+// while its target was open.
 func previousTries(queue *dlq.LaneQueue, target dlq.Target, isFirst bool) (tries int, own bool) {
 	switch {
 	case queue == nil: // the page is from the scan
