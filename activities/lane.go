@@ -26,8 +26,8 @@ const (
 	// maxSleep is how long a lane sleeps at most before it reads the limits and the state of the job again.
 	maxSleep = 500 * time.Millisecond
 
-	// maxClosedPages is after how many successive pages with only closed topics a lane stops its scan and claims only
-	// from queues. Until then a lane of a multi-target job scans on, since later messages may have open targets.
+	// A lane of a multi-target job scans on past pages with only closed topics, since later messages may have open
+	// targets. After maxClosedPages such pages in a row, the lane claims only from queues.
 	maxClosedPages = 100
 )
 

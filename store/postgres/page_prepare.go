@@ -8,16 +8,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// preparable is a statement as the server reads it, with numbered parameters, and their names.
+// preparable is a statement with numbered parameters, as the server reads it, and the names of the parameters.
 type preparable struct {
 	sql   string
 	names []string
 }
 
-// maxPreparable bounds the statements that are kept. Each combination of a filter's fields is a statement.
+// maxPreparable bounds the statements that are kept. Each combination of a filter's fields has a statement of its own.
 const maxPreparable = 1000
 
-// pageStatements keeps the statements of pages by their texts. pgx would read the texts anew for each page.
+// pageStatements keeps the statements of pages by their texts. pgx would parse the texts anew for each page.
 type pageStatements struct {
 	mu    sync.Mutex
 	known map[string]preparable
@@ -25,7 +25,7 @@ type pageStatements struct {
 
 var ofPages pageStatements
 
-// number replaces the named parameters of a batch.
+// number replaces the named parameters of a batch by numbered parameters.
 func (n *pageStatements) number(batch *pgx.Batch) error {
 	for _, query := range batch.QueuedQueries {
 		if len(query.Arguments) == 0 {

@@ -14,8 +14,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// begin ends the page in hand, locks the lane and reads where the job stands. Most claims follow the cursor, so
-// the candidates are read in the same round trip.
+// begin ends the page in hand, locks the lane, and reads the state of the lane and of the job. Most claims
+// follow the cursor, so begin lists the candidates in the same round trip.
 func (t *step) begin(ctx context.Context) error {
 	isOpen := false
 	err := t.send(ctx, func(batch *pgx.Batch) {
@@ -113,7 +113,7 @@ func endArgs(owner dlq.Owner, outcomes []dlq.PageOutcome) pgx.NamedArgs {
 	return args
 }
 
-// numberOf is the place of a value in a list from 1. A new value is appended.
+// numberOf returns the place of a value in a list, counted from 1, and appends a new value.
 func numberOf[T comparable](list *[]T, value T) int {
 	i := slices.Index(*list, value)
 	if i < 0 {
@@ -123,7 +123,7 @@ func numberOf[T comparable](list *[]T, value T) int {
 	return i + 1
 }
 
-// acknowledgedArgs say which claims have ended, and where the targets have their messages.
+// acknowledgedArgs are the parameters that name the claims to end, and where the targets have the messages.
 func acknowledgedArgs(owner dlq.Owner, outcomes []dlq.PageOutcome) pgx.NamedArgs {
 	n := len(outcomes)
 	partitions, offsets, topics, topicIDs := make([]*int32, n), make([]*int64, n), make([]*string, n), make([]*[16]byte, n)
@@ -138,7 +138,7 @@ func acknowledgedArgs(owner dlq.Owner, outcomes []dlq.PageOutcome) pgx.NamedArgs
 		"target_partitions": partitions, "target_offsets": offsets, "target_topics": topics, "target_topic_ids": topicIDs}
 }
 
-// target adds where a message of the job goes.
+// target sets the Target and the Key of a message of the job.
 func (t *step) target(m *dlq.Candidate) {
 	m.Target = t.targetOf(m.OriginalTopic, t.lane.Spec.TargetTopic)
 	m.Key = dlq.TargetKey(m.KeyHash, m.Target)
@@ -187,7 +187,7 @@ func (t *step) queueCandidates(batch *pgx.Batch, sql string, more []any, add fun
 	})
 }
 
-// readQueues reads the queues as the outcomes leave them. An outcome opens only a target that is closed.
+// readQueues writes the changes of queues that follow from the outcomes, and reads the queues. A target that is open needs no change.
 func (t *step) readQueues(ctx context.Context) error {
 	if t.job.hasQueues {
 		if err := t.send(ctx, t.queueQueues); err != nil {
@@ -204,12 +204,12 @@ func (t *step) readQueues(ctx context.Context) error {
 	})
 }
 
-// choose decides what is claimed.
+// choose decides which messages the step claims.
 func (t *step) choose(ctx context.Context) error {
 	c := &t.result.claim
 	quota, wait := t.job.limits.Quota(t.job.now)
 	c.Stopped, c.Limited, c.StepLimitReached, c.Wait = !t.job.isRunning, t.job.limits.Exist(), t.job.isRunning && quota <= 0, wait
-	if c.Limited && !t.isLocked { // the limits are new
+	if c.Limited && !t.isLocked { // the limits were set after begin looked for limits
 		c.Wait = queueRetryDelay
 	}
 	isAllowed := t.job.isRunning && quota > 0 && c.Wait == 0
@@ -273,14 +273,14 @@ func (t *step) listScan(ctx context.Context) error {
 
 func bySeq(a, b dlq.Candidate) int { return cmp.Compare(a.Seq, b.Seq) }
 
-// listBounded lists the messages after the cursor for a bounded lane, and returns how far it reads.
+// listBounded lists the messages after the cursor for a bounded lane, and returns the order of arrival up to which it reads.
 func (t *step) listBounded(ctx context.Context) (end int64, err error) {
 	end = t.lane.UpperBound
 	err = t.send(ctx, func(batch *pgx.Batch) {
 		for _, sql := range []string{scanEndSQL, scanEndOfOriginalSQL} {
 			var seq int64
 			queueRows(batch, sql, t.args, []any{&seq}, func() {
-				end = min(end, max(seq-1, t.row.cursor+1)) // thousands may share a seq
+				end = min(end, max(seq-1, t.row.cursor+1)) // even if thousands share a seq, the cursor moves
 			})
 		}
 	})
@@ -291,7 +291,7 @@ func (t *step) listBounded(ctx context.Context) (end int64, err error) {
 	return end, err
 }
 
-// listQueue lists the messages of the queue that is due. The queues of keys that were not tried share a page.
+// listQueue lists the messages of the queue that is due. Queues of keys that were not tried yet share a page.
 func (t *step) listQueue(ctx context.Context) error {
 	q, l, queueOf := t.queue, &t.listing, map[dlq.ID]int64{}
 	maps.Copy(t.args, pgx.NamedArgs{"queue": q.id, "now": timestamptz(t.job.now), "is_shared": q.OfKey && q.Tries == 0})
@@ -321,14 +321,14 @@ func (t *step) listQueue(ctx context.Context) error {
 	return err
 }
 
-// mayClaimUnlocked reports whether the step may claim the candidates at once. Otherwise it first locks them and reads what
-// else concerns their keys. The claim itself tells whether another transaction has locked or changed a candidate since
-// it was listed: see write.
+// mayClaimUnlocked reports whether the step may claim the candidates at once. Otherwise the step first locks the
+// candidates, and reads the unfinished earlier messages of their keys. An unlocked claim fails if another transaction has
+// locked or changed a candidate since it was listed: see write.
 func (t *step) mayClaimUnlocked() bool {
 	return !t.mustLock && t.queueOf == nil && t.row.waiting == 0 && !t.job.hasOthers
 }
 
-// look writes what follows from the outcomes, locks the candidates, and reads what the plan needs to know.
+// Unless the step may claim unlocked, look writes the settlement, locks the candidates, and reads what the plan needs.
 func (t *step) look(ctx context.Context) error {
 	if t.mayClaimUnlocked() {
 		return nil
@@ -380,7 +380,7 @@ func candidateArgs(of []dlq.Candidate) pgx.NamedArgs {
 	}
 }
 
-// queueEarlier reads messages that wait in other queues of the lane.
+// queueEarlier reads the earlier messages of the candidates' keys that wait in other queues of the lane.
 func (t *step) queueEarlier(batch *pgx.Batch, args pgx.NamedArgs) {
 	var e dlq.Earlier
 	var q dlq.QueueID
@@ -390,8 +390,8 @@ func (t *step) queueEarlier(batch *pgx.Batch, args pgx.NamedArgs) {
 	})
 }
 
-// queueRetried reads messages that other owners retry. The target of a single retry is unknown, and taken for the
-// target that this job would send the message to.
+// queueRetried reads messages that other owners retry. The target of a single retry is unknown. queueRetried
+// assumes the target to which this job would send the message.
 func (t *step) queueRetried(batch *pgx.Batch, sql string, args pgx.NamedArgs) {
 	var keyHash int32
 	var topic, requested string

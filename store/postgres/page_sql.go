@@ -1,14 +1,14 @@
 package postgres
 
-// The statements of a step of a lane, in the order of its transaction; page.go sends them. All of them find their
-// rows by an index of a few rows, and none decides: dlq.Listing.Plan and dlq.Settle do.
+// The statements of a step of a lane, in the order of its transaction. Each statement finds its few rows by an
+// index, and decides nothing: dlq.Listing.Plan and dlq.Settle decide.
 
-// First, the claims of the page in hand end, and the lane reads where the job stands.
+// First, the claims of the page in hand end, and the lane reads its own state and the state of the job.
 const (
-	// endPageSQL ends claims, sorted by id, so that two calls for the same page do not deadlock. The retry count
-	// tells a claim from a later claim of the message. A message that an operator marked dead meanwhile ends only by
-	// a delivery. The CASE keeps the planner from the index of RETRYING messages. The messages name their results and
-	// their targets, of which a page has few, by number. Delivered messages are one row of the result: their ids are enough.
+	// endPageSQL ends claims. The ids are sorted, so that two calls for the same page do not deadlock. The retry count tells
+	// a claim from a later claim of the message. A message that an operator marked dead meanwhile ends only by a delivery.
+	// The CASE keeps the planner from using the index of RETRYING messages. A page has few results and few targets, so its
+	// messages name both by number. Delivered messages share a row of the result, since their ids are enough.
 	endPageSQL = `
 WITH target AS MATERIALIZED (
 	SELECT o.number, t.id, t.dlq_topic
@@ -36,7 +36,7 @@ SELECT array_agg(id), CASE WHEN is_delivered THEN 0 ELSE seq END, CASE WHEN is_d
 FROM ended
 GROUP BY 2, 3, 4, 5, 6`
 
-	// nameTargetsSQL is for the first messages that a target has acknowledged, after noteTargetsSQL.
+	// nameTargetsSQL sets the target of the first messages that a target has acknowledged, once noteTargetsSQL has inserted the target.
 	nameTargetsSQL = `
 UPDATE dlq.dlq_messages m
 SET target_id = t.id
@@ -55,7 +55,7 @@ LIMIT 1
 FOR UPDATE`
 
 	// rowOfLane finds the row of a lane. It starts at the highest count of pages, so it reads one version of the row.
-	// max(pages) would read all that no vacuum has removed.
+	// max(pages) would read every version that no vacuum has removed.
 	rowOfLane = `l.job_id = @job AND l.lane = @lane
 		AND l.pages >= (SELECT pages FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane ORDER BY pages DESC LIMIT 1)`
 
@@ -74,8 +74,8 @@ WHERE b.id = @job`
 	closedTargetsSQL = `SELECT topic, partition FROM dlq.dlq_job_queues WHERE job_id = @job AND closed`
 
 	// nextQueueSQL finds the queue of the lane that is due first. The lanes share the queues of targets. A generic
-	// plan is often made while the queues are empty. ORDER BY makes it use the index with that order, and OFFSET 0
-	// keeps the EXISTS from becoming a join.
+	// plan is often made while the queues are empty. ORDER BY makes such a plan use the index of this order, and
+	// OFFSET 0 keeps the EXISTS from becoming a join.
 	nextQueueSQL = `
 SELECT n.id, n.topic, n.partition, n.key_hash, n.closed, n.tries, n.due_at, n.reason, n.category
 FROM (
@@ -92,10 +92,10 @@ LIMIT 1`
 
 // Then the lane lists the messages that it may claim next.
 const (
-	// listNextSQL lists the next messages of the dead-letter topic @topic: a page, and one more. The index contains the
-	// bucket, so the lane reads no rows of other lanes. Every change of a status sets updated_at, so messages that changed
-	// after the job's snapshot are left out. A row without xmax was never locked. An expression takes as long as all other
-	// conditions, so the usual original topic is compared first.
+	// listNextSQL lists the next messages of the dead-letter topic @topic: a page, and one message more. The index
+	// contains the bucket, so the lane reads no rows of other lanes. Every change of a status sets updated_at, so messages
+	// that changed after the job's snapshot are left out. A row without xmax was never locked. A regular expression takes
+	// as long as all other conditions, so @usual_topic is compared first.
 	listNextSQL = nextOfLane + `
 	AND m.dlq_topic = @topic AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic
 	AND (m.original_topic = @usual_topic OR m.original_topic !~ @dead_letter_topics)
@@ -116,7 +116,7 @@ WHERE m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 	AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM dlq.dlq_jobs WHERE id = @job)
 	AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */`
 
-	// laneNow is where the lane stands. A database that was restored may have the buckets from before the count.
+	// laneNow reads the cursor with the buckets that belong to it: in a restored database, these may be the buckets from before the count.
 	laneNow = `
 WITH lane AS MATERIALIZED (
 	SELECT cursor, first_bucket, last_bucket FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane ORDER BY pages DESC LIMIT 1
@@ -124,12 +124,12 @@ WITH lane AS MATERIALIZED (
 	inBuckets = `
 	AND (m.key_hash & 1023) BETWEEN (SELECT first_bucket FROM lane) AND (SELECT last_bucket FROM lane)`
 
-	// messageSize is the size of a message. A row that another program inserted has none, and may have no body.
+	// messageSize is the size of a message. A row that another program inserted has no size, and may have no body.
 	messageSize = `
 	CASE WHEN m.size > 0 THEN m.size
 		ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), octet_length(m.payload::text), 0) END`
 
-	// scanEndSQL bounds how many messages a search reads: the lane stops before this message.
+	// scanEndSQL finds the message before which a bounded lane stops, so that a page needs to read at most 10,000 messages.
 	scanEndSQL = laneNow + `
 SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic` + scanEnd
 
@@ -145,8 +145,8 @@ OFFSET 10000 LIMIT 1`
 	// tryQueueSQL lets one lane at a time try a closed target.
 	tryQueueSQL = `SELECT FROM dlq.dlq_job_queues WHERE id = @queue AND due_at <= clock_timestamp() FOR NO KEY UPDATE SKIP LOCKED`
 
-	// listQueueSQL lists the first messages of a queue, and then of the other queues of keys that are due and were not
-	// tried. The joins keep the order of the queues, and of the messages of each. A deleted message has only its place.
+	// listQueueSQL lists the first messages of a queue, and then of the other queues of keys that are due and were not tried.
+	// The joins keep the order of the queues, and of the messages in each queue. Of a deleted message only id and seq are left.
 	listQueueSQL = `
 SELECT w.message_id, w.seq, m.key_hash, m.original_topic,` + messageSize + `, q.id
 FROM (
@@ -169,7 +169,7 @@ LEFT JOIN dlq.dlq_messages m ON m.id = w.message_id
 LIMIT 100`
 )
 
-// Then the lane locks them, and reads what the decision needs to know.
+// Then the lane locks the listed messages, and reads the facts that the decision needs.
 const (
 	// lockListedSQL locks the listed messages that can be claimed and that no other transaction has locked.
 	lockListedSQL = `
@@ -178,24 +178,24 @@ FROM dlq.dlq_messages m
 WHERE m.id = ANY (@ids::uuid[])` + claimable + `
 FOR UPDATE SKIP LOCKED`
 
-	// heldSQL finds the messages of a queue that have to stay in it if they are not locked: another owner retries
-	// them, or another transaction has only locked them.
+	// heldSQL finds the messages of a queue that stay in the queue if lockListedSQL has not locked them: another
+	// owner retries the message, or another transaction has locked the message and not changed it.
 	heldSQL = `
 SELECT m.id
 FROM dlq.dlq_messages m
 WHERE m.id = ANY (@ids::uuid[]) AND (m.status = 'RETRYING' AND m.owner_token <> @token OR true` + claimable + `)`
 
-	// claimable are the messages of the job's scope, and those that the job itself has put into a queue. The list of
-	// the messages after the cursor has compared their topics with dead-letter topics.
+	// claimable is a condition on messages: they are in the job's scope, or the job itself has put them into a
+	// queue. For messages after the cursor, listNextSQL has compared the topics with dead-letter topics.
 	claimable = `
 	AND m.status = 'PENDING' AND m.retry_count < m.max_retries
 	AND (m.updated_at <= (SELECT snapshot_at FROM dlq.dlq_jobs WHERE id = @job) OR m.owner_token = @token AND @from_queue::bool)
 	AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic
 	AND NOT (@from_queue::bool AND m.original_topic ~ @dead_letter_topics)`
 
-	// earlierWaitingSQL finds the last earlier message of each key that waits in another queue of the lane than the
-	// listed ones. Keys of other lanes may have the same number. OFFSET 0 keeps a plan that was made while there were
-	// no queues from reading all of them.
+	// earlierWaitingSQL finds, for each candidate, the last earlier message of its key that waits in another queue of
+	// the lane than @queues. Keys of other lanes may have the same number. Without OFFSET 0, a plan that was made
+	// while there were no queues would read all queues.
 	earlierWaitingSQL = `
 SELECT k.key, w.seq, q.topic, q.partition, q.key_hash
 FROM unnest(@keys::int[], @seqs::bigint[]) AS k (key, seq)
@@ -228,7 +228,7 @@ CROSS JOIN unnest(l.page) AS p (id)
 JOIN dlq.dlq_messages m ON m.id = p.id
 WHERE b.id = @job AND CASE WHEN m.status = 'RETRYING' THEN m.key_hash = ANY (@key_hashes::int[]) END`
 
-	// failedKeysSQL finds the messages of which an earlier message of the key has failed in this job.
+	// failedKeysSQL finds the messages whose key has an earlier message that failed in this job.
 	failedKeysSQL = `
 SELECT c.id
 FROM unnest(@ids::uuid[], @keys::int[], @targets::text[]) AS c (id, key, target)
@@ -237,10 +237,10 @@ WHERE EXISTS (SELECT FROM dlq.dlq_job_blocked_keys k
 	WHERE k.job_id = @job AND k.key_hash = c.key AND k.topic = c.target AND k.key = b.key OFFSET 0)`
 )
 
-// Last, the lane writes what was decided.
+// Last, the lane writes the decision.
 const (
 	// claimListedSQL also removes the ballast, which has moved the payload out of line when the message was stored. So
-	// this change and the next one copy less. A message that has changed since it was listed is in another place, or no
+	// this update and the next update copy less. A message that has changed since it was listed has another ctid, or no
 	// longer meets the conditions. The statement then fails, unless the messages were locked before the decision: see
 	// failsUnless.
 	claimListedSQL = `
@@ -258,8 +258,8 @@ FROM claimed`
 	// noSingleRetrySQL fails if a single retry has claimed a message of the record keys.
 	noSingleRetrySQL = `SELECT` + failsUnless + `NOT EXISTS (SELECT` + singleRetries + `)` + elseOvertaken
 
-	// failsUnless makes a statement fail unless a condition holds: the text is no bool. So the transaction cannot commit,
-	// although its COMMIT is sent before the result is known. The step is repeated, and locks the messages first.
+	// failsUnless makes a statement fail unless a condition holds, since the text of elseOvertaken is no bool. So the transaction
+	// cannot commit, although its COMMIT is sent before the result is known. The step is repeated, and locks the messages first.
 	failsUnless   = ` (CASE WHEN `
 	elseOvertaken = ` THEN 'true' ELSE 'another transaction has changed a message of the page, which is claimed again' END)::bool`
 
@@ -310,8 +310,8 @@ DELETE FROM dlq.dlq_job_waiting w
 USING unnest(@left_queues::bigint[], @seqs::bigint[], @ids::uuid[]) AS l (queue, seq, id)
 WHERE w.job_id = @job AND w.queue_id = l.queue AND w.lane = @lane AND w.seq = l.seq AND w.message_id = l.id`
 
-	// waitSQL puts messages into queues. A plan that was made while there were no queues uses the index of all four
-	// columns because of ORDER BY.
+	// waitSQL puts messages into queues. ORDER BY makes even a plan that was made while there were no queues use
+	// the index of all four columns.
 	waitSQL = `
 INSERT INTO dlq.dlq_job_waiting (job_id, queue_id, lane, seq, message_id, key_hash)
 SELECT @job, q.id, @lane, w.seq, w.id, w.key
@@ -330,7 +330,7 @@ WHERE q.id = ANY (@queues::bigint[]) AND NOT EXISTS (SELECT FROM dlq.dlq_job_wai
 	postponeQueuesSQL = `
 UPDATE dlq.dlq_job_queues SET due_at = clock_timestamp() + make_interval(secs => @wait) WHERE id = ANY (@queues::bigint[])`
 
-	// untriedQueueSQL is for a queue whose first message is sent: the lane knows its tries.
+	// untriedQueueSQL resets the tries of a queue whose first message is sent. The claim has the tries.
 	untriedQueueSQL = `UPDATE dlq.dlq_job_queues SET tries = 0 WHERE id = @queue`
 
 	openTargetsSQL = `

@@ -12,7 +12,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// settle counts what the outcomes ended, and removes it from the page.
+// settle counts the messages whose claims the outcomes ended, and removes them from the page.
 func (t *step) settle(ctx context.Context) error {
 	r, settled := &t.row, &t.settled
 	r.counts.Retried += settled.Counts.Retried
@@ -30,7 +30,7 @@ func (t *step) settle(ctx context.Context) error {
 	return t.keepOwned(ctx)
 }
 
-// keepOwned leaves in the page of the lane what the lane still owns.
+// keepOwned removes the messages from the lane's page that the lane no longer owns.
 func (t *step) keepOwned(ctx context.Context) error {
 	if len(t.page) == 0 {
 		return nil
@@ -44,8 +44,8 @@ func (t *step) keepOwned(ctx context.Context) error {
 	return err
 }
 
-// write changes what was decided, and commits. It also reads the records of the claimed messages, unless they are
-// larger than a page.
+// write writes the plan and the lane's row, and commits. It also reads the records of the claimed messages,
+// unless their sum exceeds dlq.PageBytes.
 func (t *step) write(ctx context.Context) error {
 	t.result.claim.Bytes = t.plan.Bytes()
 	err := t.send(ctx, func(batch *pgx.Batch) {
@@ -102,7 +102,7 @@ func (t *step) queueClaims(batch *pgx.Batch) {
 	}
 }
 
-// queueSettled writes what follows from outcomes, once.
+// queueSettled writes the settlement of the outcomes. A second call writes nothing.
 func (t *step) queueSettled(batch *pgx.Batch) {
 	settled := t.settled
 	t.settled = dlq.Settlement{}
@@ -151,7 +151,7 @@ func (t *step) queueWaiting(batch *pgx.Batch, waiting []dlq.Candidate) {
 	batch.Queue(waitSQL, args)
 }
 
-// queuePlan puts what has to wait into queues, and updates the queue that the page comes from.
+// queuePlan puts the messages that have to wait into queues, and updates the queue that the page comes from.
 func (t *step) queuePlan(batch *pgx.Batch) {
 	p, l := &t.plan, &t.listing
 	if len(p.Created) > 0 {
@@ -192,7 +192,7 @@ func (t *step) queuesOf(of []dlq.Candidate) []int64 {
 	return column(of, func(m *dlq.Candidate) int64 { return t.queueOf[m.ID] })
 }
 
-// triedTargetPause is how long no other message tries a closed target while one does.
+// triedTargetPause is how long a message that tries a closed target keeps other messages from trying the target.
 const triedTargetPause = 20 * time.Second
 
 // queueLane saves the lane's row, if it has changed.
