@@ -16,8 +16,8 @@ const groupCounts = `(SELECT group_id, dlq_topic, original_topic, status, messag
 		UNION ALL
 		SELECT group_id, dlq_topic, original_topic, status, messages FROM dlq.dlq_uncounted WHERE group_id IS NOT NULL)`
 
-// newestGroupsSQL reads groups by the time of their first message. A group has the topic of
-// its first message and the topics of its counts.
+// newestGroupsSQL reads groups by the time of their first message. A group belongs to the
+// topic of its first message and to the topics of its counts.
 const newestGroupsSQL = `
 SELECT g.id, (extract(epoch FROM g.first_seen) * 1000000)::bigint AS rank
 FROM dlq.dlq_groups g
@@ -61,9 +61,9 @@ WHERE @after_rank::bigint IS NULL OR (r.rank, r.id) < (@after_rank::bigint, @aft
 ORDER BY r.rank DESC, r.id DESC
 LIMIT @limit`
 
-// groupsSQL reads groups with their counts, in the order of @ids. The rate has the arrivals of the
-// minutes that began within the last hour. The sample is among the newest messages, so that hidden
-// messages do not make the search expensive.
+// groupsSQL reads groups with their counts, in the order of @ids. LastHour has the arrivals of the
+// minutes that began within the last hour. The sample is among the newest 100 messages of a
+// status, so that hidden messages do not make the search expensive.
 const groupsSQL = `
 WITH change AS MATERIALIZED (
 	SELECT group_id, dlq_topic, original_topic, status, sum(messages) AS messages, sum(arrived) AS arrived, max(arrived_at) AS arrived_at
@@ -120,17 +120,17 @@ LEFT JOIN LATERAL (
 ) AS sample ON true
 ORDER BY wanted.place`
 
-// Conditions of newestGroupsSQL; the first is also in groupsSQL. OFFSET 0 makes the
-// server look up the counts of a group at a time, instead of reading all of them.
+// Conditions of newestGroupsSQL; the first is also in groupsSQL. OFFSET 0 makes the server
+// look up the counts of one group at a time, instead of reading the counts of all groups.
 const (
-	// A group is visible if some topic of its messages is, also of those that are gone.
+	// A group is visible if a dead-letter topic of its messages is visible, even if these messages are gone.
 	groupVisible = `(g.dlq_topic ~ @within
 		OR EXISTS (SELECT FROM dlq.dlq_group_count_sums c WHERE c.group_id = g.id AND c.dlq_topic ~ @within OFFSET 0))`
 	groupTopic = `(g.dlq_topic = @topic AND (@within = '' OR g.dlq_topic ~ @within)
 		OR EXISTS (SELECT FROM dlq.dlq_group_count_sums c WHERE c.group_id = g.id AND (c.dlq_topic = @topic OR c.original_topic = @topic)
 			AND c.messages > 0 AND (@within = '' OR c.dlq_topic ~ @within) OFFSET 0))`
 	groupState = `g.state = @state`
-	// The newest messages of a group may have been counted since.
+	// The sums may not have the newest messages of a group yet.
 	groupNotEmpty = `(EXISTS (SELECT FROM dlq.dlq_group_count_sums c WHERE c.group_id = g.id AND c.messages > 0
 			AND (@within = '' OR c.dlq_topic ~ @within) OFFSET 0)
 		OR g.id IN (SELECT c.group_id FROM dlq.dlq_uncounted c WHERE c.messages > 0 AND (@within = '' OR c.dlq_topic ~ @within)))`

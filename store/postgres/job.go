@@ -13,10 +13,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// jobsSQL reads jobs with the sum of their lanes. The rate is since the oldest sample of the last ten seconds, or since
-// the start. Without such a sample it is 0: no worker notes samples, so none sends. Times that were written by hand, and
-// times before the clock was set back, may be in the future, and do not count. A running job shows the reason of any of
-// its queues, preferably of a closed target. Closed queues are few, and sorted, since no index has their order.
+// jobsSQL reads jobs with the sum of their lanes. The rate counts from the oldest sample of the last ten seconds, or from
+// the start if that is as recent. Without either, the rate is 0: no worker records samples, so no worker sends. Times in
+// the future, written by hand or before the clock was set back, do not count. A running job shows the reason of any of
+// its queues, preferably of a closed target. Closed queues are sorted, since no index has their order, and they are few.
 const jobsSQL = `
 SELECT b.id, b.workflow_id, b.spec, b.rate_limit, b.state,
 	CASE WHEN b.state = 'RUNNING' AND l.waiting > 0 THEN COALESCE(
@@ -52,8 +52,8 @@ WHERE b.ended_at IS NULL /* condition */
 ORDER BY b.started_at DESC, b.id DESC
 LIMIT @limit`
 
-// jobs reads the jobs that meet a condition on b, the newest first: all of them with a nil limit. The estimated cost of
-// many jobs would start the JIT.
+// jobs reads the jobs that meet a condition on b, the newest first: all of them with a nil limit. byIndexSQL turns the
+// JIT off, which the estimated cost of many jobs would start.
 func (s *Store) jobs(ctx context.Context, operation, condition string, args pgx.NamedArgs) ([]dlq.Job, error) {
 	return queryAll(ctx, s, operation, scanJob, jobsWith(condition), args, byIndexSQL)
 }
@@ -87,7 +87,7 @@ func scanJob(row pgx.CollectableRow) (dlq.Job, error) {
 	if err != nil {
 		return dlq.Job{}, err
 	}
-	if j.Spec, err = decodeSpec(spec); err != nil { // an unreadable row must not hide the others
+	if j.Spec, err = decodeSpec(spec); err != nil { // an unreadable row must not hide the other jobs
 		j.Reason = err.Error()
 	}
 	j.Spec.RateLimit = rate // the specification has the limit of the request
@@ -119,8 +119,8 @@ func (s *Store) Jobs(ctx context.Context, q dlq.JobQuery) (dlq.PageOf[dlq.Job], 
 	return placed(found, size, (*dlq.Job).Place), err
 }
 
-// limitedJob is a condition on jobs: a job on an original topic has the messages of all its dead-letter topics, unless
-// the job has limits.
+// limitedJob is a condition on jobs, for a caller who may see some topics: the job is on a dead-letter topic, or has one
+// of the caller's limits. Without a limit, a job on an original topic has the messages of all its dead-letter topics.
 const limitedJob = `(b.topic ~ @dead_letter_topics OR COALESCE(b.spec->>'within', '') = ANY (@limits::text[]))`
 
 func jobConditions(q *dlq.JobQuery) string {

@@ -20,11 +20,11 @@ import (
 //   - job is empty unless the job is running. status is the status that the job reads now.
 //   - read are the next messages of the topic in this status, the oldest first.
 //   - locked are the messages of read that are in the scope, locked in the order of their ids, like
-//     in every statement that locks several messages. So two of them do not deadlock. The
-//     text of errors is compared here, so a batch reads no more than @look messages, however
+//     in every statement that locks several messages. So two such statements do not deadlock. The
+//     text of errors is compared here, so a batch reads at most @look messages, however
 //     few match.
 //
-// Then follow updateLocked, deleteLocked or restoreLocked, which end with the messages that are changed, and countAct.
+// Then follows updateLocked, deleteLocked or restoreLocked, whose CTE changed has the changed messages. Last comes countAct.
 const actSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at, (@statuses::text[])[statuses_done + 1] AS status,
@@ -95,7 +95,7 @@ const (
 `
 )
 
-// mayBeSent is a condition on messages that may still be on their way, and are not revived; see dlq.ReviveAfter.
+// mayBeSent is a condition on messages that are not revived, since they may still be on their way; see dlq.ReviveAfter.
 const mayBeSent = `@kind = 'revive' AND COALESCE(
 			m.resolution = 'given_up' AND m.owner_token <> '' AND m.updated_at > now() - @revive_after::interval, false)`
 
@@ -134,11 +134,11 @@ func (s *Store) ExplainJob(ctx context.Context, id dlq.ID, cause error) error {
 	})
 }
 
-// Act runs the next batch of a job that changes messages, in a transaction, and reads at most limit messages.
-// It needs the fields ID and Spec; the position is in the row. Two calls for a job wait for each other.
+// Act runs the next batch of a job that changes messages, in a transaction, and reads at most limit messages, or ten times as many
+// of a key. It needs the fields ID and Spec of the job. The position is in the job's row. Two calls for a job wait for each other.
 //
 // A message that another transaction has locked for a second is skipped. The error is dlq.ErrBlocked when the
-// row of the job is locked for a second, dlq.ErrSlow when the batch was undone since time ran out, or
+// row of the job is locked for a second, dlq.ErrSlow when the batch took too long and was undone, or
 // dlq.ErrSpecUnreadable.
 func (s *Store) Act(ctx context.Context, job dlq.Job, limit int) (dlq.ChangeStep, error) {
 	if err := checkReadable(&job); err != nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // sendableSQL counts the messages that the lanes will claim, by the same conditions, without locks: of each original
-// topic, and of each bucket. The expression is compared once for each original topic, so buckets include the messages
-// that it excludes.
+// topic, and of each bucket. The regular expression is compared once for each original topic, so the counts of
+// buckets include messages of excluded topics.
 const sendableSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at FROM dlq.dlq_jobs WHERE id = @id
@@ -44,8 +44,8 @@ SELECT '', NULL::int, count(*)
 FROM ` + ofTopicInAnyOrder + `
 WHERE m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job)`
 
-// countJobSQL also gives the lanes their buckets, unless a lane has moved its cursor: a database that was restored may
-// have a job from before its count, whose lanes went on. The cursor of one lane says nothing of the buckets of another.
+// countJobSQL also gives the lanes their buckets, unless a lane has begun to scan: a restored database may have a job from
+// before its count, whose lanes went on after the restore. A lane's cursor holds only for the buckets that the lane had.
 const countJobSQL = `
 WITH counted AS (
 	UPDATE dlq.dlq_jobs

@@ -11,11 +11,11 @@ import (
 )
 
 // conflictSQL finds the job itself, if its plan was started before, or a running job that has messages in
-// common with @topic and may not run beside the new job (JobKind.Beside), or whose kind cannot be read. A
-// message belongs to its dead-letter topic and to its original topic. So jobs of @topic conflict, and jobs of
-// the other topic of any message within the limits of both jobs. An empty limit matches every topic, and so
-// does one that Principal.Within cannot have made, which may be no valid expression. The status of the message
-// does not matter, since a job may change it meanwhile.
+// common with the new job. A job of a kind that may run beside the new job (JobKind.Beside) does not conflict.
+// A job of an unreadable kind does. A message belongs to its dead-letter topic and to its original topic. So a
+// job of @topic conflicts, and a job of the other topic of any message within the limits of both jobs. An
+// empty limit matches every topic. A limit that Principal.Within cannot have made may be no valid expression,
+// and counts as empty. The status of the message does not matter, since a job may change it meanwhile.
 const conflictSQL = `
 WITH live AS MATERIALIZED (
 	SELECT id, topic,

@@ -11,7 +11,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// deletePlansSQL deletes some plans that nobody can start any more. For a day, whoever tries is told why.
+// deletePlansSQL deletes some plans that expired more than a day ago. Until then, whoever tries to start an expired plan is told why.
 const deletePlansSQL = `
 DELETE FROM dlq.dlq_plans
 WHERE id = ANY (ARRAY(
@@ -27,7 +27,7 @@ SELECT id, spec, upper_bound, snapshot_at, effect, summary, expires_at, EXISTS (
 FROM dlq.dlq_plans
 WHERE id = @id`
 
-// CreatePlan stores a plan, which expires after ttl, and deletes some that expired more than a day ago.
+// CreatePlan stores a plan, which expires after ttl, and deletes some plans that expired more than a day ago.
 func (s *Store) CreatePlan(ctx context.Context, p dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error) {
 	args := pgx.NamedArgs{"id": uuid(p.ID), "spec": p.Spec.Storable(), "upper_bound": p.UpperBound,
 		"snapshot_at": timestamptz(p.SnapshotAt), "effect": p.Effect, "summary": p.Summary, "seconds": ttl.Seconds()}

@@ -12,9 +12,9 @@ import (
 )
 
 // previewSQL counts the scope in one pass, grouped by all columns that decide whether a message is sent, so
-// that patterns of topics are matched once for each group. @changed has the statuses of the messages that a job
-// changes, and is NULL for a bulk retry. Of error classes, targets and groups only the most frequent are
-// returned.
+// that patterns of topics are matched once for each combination of these columns. @changed has the statuses of
+// the messages that a job changes, and is NULL for a bulk retry. Of error classes, targets and groups only the
+// most frequent are returned.
 const previewSQL = `
 WITH message_group AS MATERIALIZED (
 	SELECT status, exhausted, suspicious, in_reach, error_class, dlq_topic, original_topic, group_id, count(*) AS n,
@@ -57,8 +57,8 @@ LEFT JOIN dlq.dlq_groups g ON g.id = r.group_id
 WHERE r.kind = 'status' OR r.rank <= @rows::int
 ORDER BY r.n DESC, CASE WHEN r.kind = 'status' THEN r.reason ELSE r.name END`
 
-// previewChangesSQL is previewSQL for a job that changes messages. It groups by the columns that decide about a change only:
-// to read and compare the others would take ten times as long.
+// previewChangesSQL is previewSQL for a job that changes messages. It groups only by the columns that decide about a change:
+// to read and compare the other columns would take ten times as long.
 var previewChangesSQL = strings.NewReplacer(
 	reachMark, "true",
 	"SELECT status, exhausted, suspicious, in_reach, error_class, dlq_topic, original_topic, group_id,",
@@ -94,8 +94,8 @@ const sendableInScope = ` AND` + sendable + `
 
 var _ = [1]struct{}{}[dlq.PreviewSample-10]
 
-// PreviewJob returns the result of a job that would start now, and its frozen scope, of which all is read until
-// ctx ends. The error is dlq.ErrUnavailable when ingest does not release its lock in time.
+// PreviewJob returns the effect of a job that would start now, and its frozen scope. It reads the whole scope,
+// until ctx ends. The error is dlq.ErrUnavailable when ingest does not release its lock in time.
 func (s *Store) PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview, error) {
 	scope, err := s.snapshot(ctx, spec.Storable().Topic)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Store) previewOf(spec *dlq.JobSpec, scope dlq.Scope) (string, pgx.Named
 	return filtered(previewChangesSQL, &spec.Filter), args
 }
 
-// preview reads in one snapshot. The sample is read in its order, except by keys, which have an index.
+// preview reads in one snapshot. With inOrder, the sample is read by the index of its order. Keys have an index of their own.
 func (s *Store) preview(ctx context.Context, sql string, args pgx.NamedArgs, inOrder bool,
 	sampleSQL string, sampleArgs pgx.NamedArgs) (dlq.JobPreview, error) {
 	preview := dlq.JobPreview{ByStatus: map[dlq.Status]int64{}}

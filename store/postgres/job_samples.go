@@ -8,8 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// addJobSampleSQL adds a sample, unless another worker has, and deletes samples that became too many with it. The newest
-// samples stay for the rate of the job.
+// addJobSampleSQL adds a sample, unless another worker has added it, and deletes the samples that are too many then. The
+// newest samples stay for the rate of the job.
 const addJobSampleSQL = `
 WITH added AS (
 	INSERT INTO dlq.dlq_job_samples (job_id, tick, at, retried, failed, dead, changed, skipped)
@@ -23,8 +23,8 @@ DELETE FROM dlq.dlq_job_samples s
 USING added
 WHERE s.job_id = added.job_id AND s.tick % @step <> 0 AND s.tick <= @tick - 3`
 
-// SampleJobs notes the counts of every running job, unless that has been done a moment ago. It takes turns with other
-// calls, as each handles the jobs in the same order.
+// SampleJobs records a sample of every running job, unless a worker has just recorded the sample. Every call handles
+// the jobs in the same order, so concurrent calls do not deadlock.
 func (s *Store) SampleJobs(ctx context.Context) error {
 	now, err := s.Now(ctx)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // lockJobSQL locks the row of a job, in every transaction before the rows of its lanes. Claims lock messages
-// last, and wait only for those that were locked after they were listed. Finalizing locks messages first. NO
-// KEY allows the foreign keys of the queues that a claim of another lane inserts.
+// last, and wait only for messages that were locked after the listing. Finalizing locks messages first. FOR
+// NO KEY UPDATE lets claims of other lanes insert queues, whose foreign key refers to the job.
 const lockJobSQL = `SELECT FROM dlq.dlq_jobs WHERE id = @id FOR NO KEY UPDATE`
 
 const setStateSQL = `
@@ -59,7 +59,7 @@ func (s *Store) StopJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, st
 	return s.setState(ctx, asked, "stop job", id, state, reason, from...)
 }
 
-// claimedLanesSQL locks the lanes, and so waits for claims that began before the job was stopped.
+// claimedLanesSQL finds the lanes with a page. It locks the lanes, and so waits for claims that began before the job was stopped.
 const claimedLanesSQL = `
 WITH lane AS MATERIALIZED (
 	SELECT locked.lane, locked.page
@@ -90,7 +90,7 @@ func (s *Store) releasePages(ctx context.Context, id dlq.ID) error {
 			if err == nil || errors.Is(err, dlq.ErrSpecUnreadable) {
 				err = s.ReleasePage(ctx, lane)
 			}
-			// After ErrFenced, by a newer attempt, the next round fences that attempt.
+			// ErrFenced means that a newer attempt has opened the lane. The next round fences that attempt.
 			if err != nil && !errors.Is(err, dlq.ErrFenced) {
 				return err
 			}
@@ -162,7 +162,7 @@ func (s *Store) ResumeJob(ctx context.Context, asked *dlq.Operation, id dlq.ID) 
 	return s.change(ctx, asked, "resume bulk retry", resumeBulkSQL, id, pgx.NamedArgs{})
 }
 
-// endJobSQL ends a job, and records that on behalf of whoever ends the job, or else created it.
+// endJobSQL ends a job, and records the end in the audit for whoever ended the job, or else for the creator.
 const endJobSQL = `
 WITH ended AS (
 	UPDATE dlq.dlq_jobs b
@@ -199,8 +199,8 @@ CROSS JOIN asked
 RETURNING id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail`
 
 // EndJob ends a job, once. Nothing more is claimed for it, its pages are requeued, and messages that were
-// matched but neither sent nor changed are counted as skipped. A job that ends before the count has matched the
-// messages that are finished. The result is the job, or dlq.ErrNotFound.
+// matched but neither sent nor changed are counted as skipped. The matched messages of a job that ends before
+// its count are the finished messages. The result is the job, or dlq.ErrNotFound.
 func (s *Store) EndJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error) {
 	if !state.IsFinal() {
 		return dlq.Job{}, fmt.Errorf("store: end job %s: %s is not an end", id, state)
@@ -224,7 +224,7 @@ func (s *Store) EndJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, sta
 	return s.Job(ctx, id)
 }
 
-// endJob locks what the end counts, and ends the job.
+// endJob locks the job's row, and ends the job.
 func (s *Store) endJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) error {
 	args := pgx.NamedArgs{"id": uuid(id), "job": uuid(id), "state": state, "reason": dlq.StorableText(reason),
 		"operation": nil, "operation_id": uuid(dlq.NewID()), "outcome": dlq.OutcomeOf(state)}

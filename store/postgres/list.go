@@ -45,7 +45,7 @@ func listArgs(q *dlq.ListQuery) pgx.NamedArgs {
 	return args
 }
 
-// fitting scans the entries of one page. It returns empty ones after those that the page takes.
+// fitting scans the entries of one page. For entries that do not fit, it returns empty entries.
 func fitting[T any](scan pgx.RowToFunc[T], size func(*T) int) pgx.RowToFunc[T] {
 	var room dlq.ListRoom
 	isFull := false
@@ -65,7 +65,7 @@ func fittingMessages() pgx.RowToFunc[dlq.Message] {
 	return fitting(scanListed, (*dlq.Message).ListSize)
 }
 
-// pageOf is the page of at most size of these entries.
+// pageOf returns at most size entries, up to the first empty entry. hasNext says that entries were left out.
 func pageOf[T any](entries []T, size int, id func(*T) dlq.ID) (page []T, hasNext bool) {
 	for i := range entries {
 		if i == size || id(&entries[i]).IsZero() {
@@ -75,7 +75,7 @@ func pageOf[T any](entries []T, size int, id func(*T) dlq.ID) (page []T, hasNext
 	return entries, false
 }
 
-// where has more conditions of a list.
+// where has conditions of a list, each with an AND before it.
 type where string
 
 func (w *where) add(isWanted bool, condition where) {
@@ -84,7 +84,7 @@ func (w *where) add(isWanted bool, condition where) {
 	}
 }
 
-// placed is the page of at most size of these entries of a list.
+// placed returns pageOf of these entries, with the place where the next page begins.
 func placed[T any](entries []T, size int, place func(*T) dlq.Place) (page dlq.PageOf[T]) {
 	var hasNext bool
 	page.Entries, hasNext = pageOf(entries, size, func(entry *T) dlq.ID { return place(entry).ID })
@@ -100,9 +100,9 @@ func pageSizeOf(q *dlq.ListQuery) int { return max(q.PageSize, 1) }
 
 // List returns one page of a topic's messages, sorted by their Keyset.
 //
-// With After, and for the first page, the cost does not depend on the depth. Page without
-// After skips rows one by one, so later pages cost more. ErrorContains, Class and ConsumerGroup
-// read every message of the groups that can have them, until the page is full.
+// With After, and for the first page, the cost does not depend on the depth. Page without After skips
+// rows one by one, so later pages cost more. A list with ErrorContains, Class or ConsumerGroup reads
+// every message of the groups that can have these texts, or of the topic, until the page is full.
 func (s *Store) List(ctx context.Context, q dlq.ListQuery) (page dlq.Page, err error) {
 	q.VerifyGroups = s.VerifyGroups
 	isListed := false
@@ -151,9 +151,9 @@ func (s *Store) listTopic(ctx context.Context, q *dlq.ListQuery) (page dlq.Page,
 	return page, err
 }
 
-// sendPage reads a page in order and its total, whose statement has a setting of its own.
+// sendPage reads a page in order, and its total. setting is the planner setting for count.
 func sendPage(send snapshotSender, q *dlq.ListQuery, args pgx.NamedArgs, page *dlq.Page, list, setting, count string) error {
-	// A search that does not fill its first page has read all messages, so a count would take as long again.
+	// A search that does not fill its first page has read all messages, so the total is known. A count would take as long again.
 	search := !q.IsBare && q.IsText() && q.After == nil && q.Page <= 1
 	queueCount := func(batch *pgx.Batch) {
 		if setting != inOrderSQL {

@@ -34,7 +34,7 @@ WITH RECURSIVE known (topic) AS (
 SELECT ARRAY(SELECT topic::text FROM known WHERE topic ~ @within UNION SELECT @topic), true`
 
 // granted returns the dead-letter topics of a list of somebody who may see some topics only, and
-// whether the list is cheaper by these topics than by its topic.
+// whether it is cheaper to read the list by these topics than by its own topic.
 func (s *Store) granted(ctx context.Context, q *dlq.ListQuery) (topics []string, isCheaper bool, err error) {
 	type granted struct {
 		Topics    []string

@@ -3,7 +3,7 @@ package postgres
 // The parts that statements about the messages of a topic share. In them, m is a message.
 const (
 	// listedColumns are the columns of scanListed. p is the payload of withPayload: payloads larger than
-	// dlq.ListPayload are not sent, and payloads of records of more than @inlined bytes not read.
+	// dlq.ListPayload are not sent, and payloads of records of more than @inlined bytes are not read.
 	listedColumns = `
 	m.id, m.seq, m.original_topic, m.dlq_topic, left(m.error_message, 16384), m.error_class, m.retry_count, m.max_retries,
 	CASE WHEN octet_length(p.payload) <= 65536 THEN p.payload END,
@@ -34,9 +34,9 @@ CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::tex
 		(SELECT m.*` + retryingOfTopic + `)
 	) AS m`
 
-	// nextOfTopic has the next messages of wanted.status in the order of a list, and all that a page of @look messages
-	// needs. It reads one index range for each name of the topic. The UNION drops messages whose two topics are the
-	// same; a condition on the other topic would read all of them for each page.
+	// nextOfTopic has the next messages of wanted.status in the order of a list, as many as a page of @look messages
+	// may need. It reads one index range for each name of the topic. The UNION drops the second row of a message whose
+	// two topics are the same. A condition on the other topic would read all such messages for each page.
 	nextOfTopic = `(
 		(SELECT m.id, m.created_at, m.seq
 		FROM dlq.dlq_messages m /* source */
@@ -69,8 +69,8 @@ CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::tex
 		UNION` + nextRetrying + `
 	) AS m`
 
-	// nextOfGranted does the same for those who may see some dead-letter topics only. It reads one index range for
-	// each, since by the original topic it would read the messages of all others for each page.
+	// nextOfGranted does the same for those who may see some dead-letter topics only. It reads one index range for each
+	// of these topics. By the original topic, it would read the messages of all other dead-letter topics for each page.
 	nextOfGranted = `(
 		SELECT m.id, m.created_at, m.seq
 		FROM unnest(@granted::text[]) AS granted (topic)
@@ -85,8 +85,8 @@ CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::tex
 		UNION ALL` + nextRetrying + `
 	) AS m`
 
-	// ofPossibleGroups are the messages of the groups of possibleGroupsSQL, and those without a group. Each OFFSET makes
-	// the server find them by their group and not by their topic.
+	// ofPossibleGroups are the messages of the groups of possibleGroupsSQL, and the messages without a group. Each
+	// OFFSET makes the server find them by their group and not by their topic.
 	ofPossibleGroups = `(
 		(SELECT m.id, m.created_at, m.seq
 		FROM unnest(@groups::uuid[]) AS p (id)
@@ -101,8 +101,8 @@ CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::tex
 	) AS m`
 )
 
-// Statements of lists. They merge what is next of each status. Ids are selected first, so that skipped rows are not
-// read in full, and one more than the page holds.
+// Statements of lists. They merge the next messages of each status. They select ids first, so that skipped rows are
+// not read in full, and one message more than the page holds.
 const (
 	listSQL        = listStart + nextOfTopic + listEnd
 	listGroupSQL   = listStart + nextOfGroup + listEnd
@@ -168,21 +168,21 @@ FROM (
 	LIMIT 10001
 ) AS counted`
 
-	// countAnyOrderSQL is for a search. It reads so many rows that a parallel or sequential scan pays, and keys have an
-	// index of their own.
+	// countAnyOrderSQL is for a search, which reads so many rows that a parallel or sequential scan pays, and for keys,
+	// which have an index of their own.
 	countAnyOrderSQL = `
 SELECT count(*) FROM (SELECT FROM ` + ofTopicInAnyOrder + ` LIMIT 10001) AS counted`
 
-	// countFewSQL counts the messages of listFewSQL. Where many match, it is soon at its end: it reads only messages of
-	// groups that can match.
+	// countFewSQL counts the messages of ofPossibleGroups that match. If many match, it soon reaches its limit, since
+	// it reads only messages of groups that can match.
 	countFewSQL = `
 SELECT count(*) FROM (SELECT FROM ` + ofPossibleGroups + ` LIMIT 10001) AS counted`
 )
 
 // Statements that read every message that can match, once for the page and the total. They do so only if there are at
-// most 20,000 messages, which takes a tenth of a second. The first row may carry no message.
+// most 20,000 messages, which takes a tenth of a second. Without messages, the result is a row with the counts alone.
 const (
-	// listKeySQL reads the messages with a key, an origin or an id of a trace. Archived messages count too.
+	// listKeySQL reads the messages with a key, an origin or an id of a trace. Its probe counts archived messages too.
 	listKeySQL = `
 WITH probe AS MATERIALIZED (
 	SELECT count(*) <= 20000 AS is_rare

@@ -41,7 +41,7 @@ FROM dlq.dlq_messages m
 WHERE m.id = @id AND m.status = 'RETRYING' AND m.workflow_id = @workflow_id AND m.owner_token = @token`
 
 // envelopeSQL reads a message for the publisher. A row that another program inserted with
-// the documented columns only has no body. Its payload is sent instead.
+// only the documented columns has no body. Its payload is sent instead.
 const envelopeSQL = `
 SELECT m.id, m.seq, m.original_topic, m.retry_count,
 	b.key, CASE WHEN b.message_id IS NULL THEN convert_to(m.payload::text, 'UTF8') ELSE b.value END, b.headers, b.record_timestamp,
@@ -62,8 +62,8 @@ func scanEnvelope(row pgx.CollectableRow) (e dlq.Envelope, err error) {
 var errNoOwner = errors.New("an owner needs a workflow id and a token")
 
 // Claim gives a PENDING message to the owner and counts the retry. A second claim of the same owner is not
-// counted. OperationsOf finds the operation, zero for none, by the owner's token. The error is dlq.ErrNotFound,
-// a *dlq.OwnedError when another workflow has the message, or a *dlq.NotRetryableError.
+// counted. OperationsOf finds the operation by the owner's token. A zero operation means none. The error is
+// dlq.ErrNotFound, a *dlq.OwnedError when another workflow has the message, or a *dlq.NotRetryableError.
 func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner, operation dlq.ID) (dlq.Claim, error) {
 	if owner.WorkflowID == "" || owner.Token == "" {
 		return dlq.Claim{}, fmt.Errorf("store: claim message %s: %w", id, errNoOwner)
@@ -87,7 +87,7 @@ func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner, operation
 	return dlq.Claim{}, fmt.Errorf("store: claim message %s: %w", id, errUnsettled)
 }
 
-// retryError is why nobody can claim a message now; nil if somebody can.
+// retryError returns why nobody can claim a message now; nil if the message can be claimed.
 func (s *Store) retryError(m *dlq.Message) error {
 	if m.Status == dlq.StatusRetrying {
 		return &dlq.OwnedError{ID: m.ID, Owner: m.Owner}
@@ -113,7 +113,7 @@ func ownedArgs(id dlq.ID, owner dlq.Owner) pgx.NamedArgs {
 	return pgx.NamedArgs{"id": uuid(id), "workflow_id": owner.WorkflowID, "token": owner.Token}
 }
 
-// queryOwned returns the row of a message that the owner has claimed, or why it has no claim.
+// queryOwned returns the row of a message that the owner has claimed, or why the owner has no claim.
 func queryOwned[T any](ctx context.Context, s *Store, operation string, scan pgx.RowToFunc[T], sql string, id dlq.ID, owner dlq.Owner) (T, error) {
 	row, found, err := queryOne(ctx, s, operation, scan, sql, ownedArgs(id, owner))
 	if err != nil || found {
@@ -153,8 +153,8 @@ func finalStatusesOf(r dlq.Result) finalStatuses {
 		retriesLeftResolution: resolution(left), noneLeftResolution: resolution(none)}
 }
 
-// finalizeSQL ends retries that have the same outcome. It also undoes the claim when the retry is not counted. A message that an operator marked dead
-// meanwhile becomes RESOLVED by a delivery. A message that was revived may still be in the outbox.
+// finalizeSQL ends retries that have the same outcome. It also undoes the claim when the retry is not counted. A message that an operator
+// marked dead meanwhile becomes RESOLVED by a delivery. ON CONFLICT is for a revived message that is still in the outbox.
 const finalizeSQL = `
 WITH m AS (
 	UPDATE dlq.dlq_messages m
