@@ -13,15 +13,15 @@ import (
 	"dlqmanager/dlq"
 )
 
-// ArchiveStore moves and deletes old rows, one batch per call. All methods return the
-// number of rows; fewer than limit means that no more rows are old enough.
+// ArchiveStore moves and deletes old rows, one batch per call. The methods with a limit
+// return the number of rows; fewer than limit means that no more rows are old enough.
 type ArchiveStore interface {
 	ArchiveBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error)
 	PurgeBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error)
 	// PurgeOperations deletes old rows of the audit, like PurgeBatch.
 	PurgeOperations(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 	// RecordArchiveRuns writes the counts of a run that has ended, and of interrupted runs, into
-	// the audit. The batches count for their run.
+	// the audit. Each batch adds to the counts of its run.
 	RecordArchiveRuns(ctx context.Context, runID string) error
 	// PurgeGroups removes groups that are not used any more, like PurgeBatch.
 	PurgeGroups(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
@@ -36,7 +36,7 @@ type Archive struct {
 	// PurgeAfter is how long they stay in both tables together. Both times count from
 	// the message's last change.
 	PurgeAfter time.Duration
-	// BatchSize is the most messages of one batch.
+	// BatchSize is the maximum number of messages in a batch.
 	BatchSize int
 	// AuditRetention is how long the audit keeps an operation; 0 is for ever, which only tests use.
 	AuditRetention time.Duration
@@ -51,9 +51,9 @@ const (
 	batchGrace   = time.Second
 )
 
-// ArchivePace keeps the archive out of the way of ingest and retries, since nothing of it is
-// urgent: batches are short, so that nobody waits long for a batch, and most of the time passes in
-// rests between them.
+// ArchivePace keeps the archive out of the way of ingest and retries, since the archive is not
+// urgent. Batches are short, so that nobody waits long for a batch. The rests between batches take
+// most of the time.
 type ArchivePace struct {
 	// Limit is the size of the next batch, and Most the size of the largest.
 	Limit, Most int
@@ -82,8 +82,8 @@ func (a *Archive) MoveToArchive(ctx context.Context) (int64, error) {
 
 // Purge deletes archived messages, batch by batch, and returns how many. Then Purge writes the
 // counts of the run into the audit, and deletes the operations of the audit that are older than
-// AuditRetention, and groups that are not used any more, of which the archived messages may have
-// been the last.
+// AuditRetention. Last, Purge deletes groups that are not used any more, since their last
+// messages may have been purged.
 func (a *Archive) Purge(ctx context.Context) (int64, error) {
 	purged, err := a.inBatches(ctx, a.PurgeAfter, a.Store.PurgeBatch, func(n int64) { a.Metrics.purged.Add(float64(n)) })
 	if err == nil {
@@ -138,8 +138,8 @@ func (a *Archive) inBatches(ctx context.Context, olderThan time.Duration, batch 
 }
 
 // keepCount gives the count to the next attempt when the worker stops, and returns err.
-// RecordHeartbeat does not suffice: a heartbeat held back for the next interval is sent while the
-// worker stops, which may be after the activity has ended, and is then lost.
+// RecordHeartbeat does not suffice: when the worker stops, the SDK sends a heartbeat that it has
+// held back. The activity may have ended by then, and the heartbeat is lost.
 func keepCount(ctx context.Context, count int64, err error) error {
 	if errors.Is(err, errWorkerStopping) {
 		_ = activity.GetClient(ctx).RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, count)
@@ -174,7 +174,7 @@ func drain(ctx context.Context, olderThan time.Duration, most int, batch batches
 }
 
 // withDeadline bounds a batch, and cancels the batch batchGrace after the worker begins to stop.
-// The database rolls a cancelled batch back, which the next attempt repeats.
+// The database rolls a cancelled batch back, and the next attempt repeats the batch.
 func withDeadline(ctx context.Context, batch func(context.Context) (int64, error)) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()

@@ -12,7 +12,7 @@ type AuditReader interface {
 	Operations(ctx context.Context, query dlq.OperationQuery) (dlq.PageOf[dlq.Operation], error)
 }
 
-// maxCommands is how many of the newest commands to a job are looked at.
+// maxCommands limits the commands to a job that are read, the newest first.
 const maxCommands = 100
 
 func commandsTo(ctx context.Context, store AuditReader, job dlq.ID) ([]dlq.Operation, error) {
@@ -20,8 +20,8 @@ func commandsTo(ctx context.Context, store AuditReader, job dlq.ID) ([]dlq.Opera
 	return page.Entries, err
 }
 
-// endedBy is the operation of whoever cancelled a job, since its workflow can also be cancelled in
-// Temporal. It is nil for other ends, which are recorded for the creator.
+// endedBy returns the operation that cancelled a job: a command, or dlq.Outside if somebody has
+// cancelled the workflow in Temporal. It is nil for other ends, which are recorded for the creator.
 func endedBy(ctx context.Context, store AuditReader, in StateInput) (*dlq.Operation, error) {
 	if in.State != dlq.JobCancelled {
 		return nil, nil //nolint:nilnil // nobody else asked for the end
@@ -31,7 +31,7 @@ func endedBy(ctx context.Context, store AuditReader, in StateInput) (*dlq.Operat
 }
 
 // askedBy is the operation of an update from outside the API. It is nil if the API has recorded the
-// command before the update, and for the own acts of a job, for which update is empty.
+// command before the update. It is also nil if the job acts by itself: update is empty then.
 func (a *Jobs) askedBy(ctx context.Context, job dlq.ID, update, command, reason string) (*dlq.Operation, error) {
 	if update == "" {
 		return nil, nil //nolint:nilnil // nobody asked

@@ -17,12 +17,12 @@ type ChangeReport struct {
 	Matched int64 `json:"matched"`
 }
 
-// fastBatch is the duration of a batch below which twice as many messages take well below the
-// time that a batch has. So batches that shrank, because messages are large or the database is
-// slow, grow again.
+// After a batch that took less than fastBatch, the next batch may be twice as large and still
+// ends well within its time. So batches that shrank, because messages were large or the
+// database was slow, grow again.
 const fastBatch = 300 * time.Millisecond
 
-// explain shows an error that Temporal is going to repeat at the job.
+// explain records an error in the job's row, where operators see why the job does not continue.
 func (a *Jobs) explain(ctx context.Context, id dlq.ID, cause error) {
 	if ctx.Err() != nil {
 		return

@@ -25,8 +25,8 @@ const (
 )
 
 // toTemporal converts a domain error to an application error. Its type, its details and
-// whether it is retryable are for the workflow. All else is returned unchanged, and
-// Temporal retries them.
+// whether it is retryable are for the workflow. Other errors are returned unchanged,
+// and Temporal retries the activity.
 func toTemporal(err error) error {
 	if err == nil {
 		return nil
@@ -44,7 +44,7 @@ func toTemporal(err error) error {
 		errorType, options.Category, options.Details = TypeNotRetryable, benign, []any{notRetryable}
 	case errors.As(err, &owned):
 		errorType, options.Category, options.Details = TypeOwned, benign, []any{owned}
-	case errors.As(err, &delivery): // also of a target that is not allowed any more
+	case errors.As(err, &delivery): // also when the target is not allowed any more
 		errorType, options.Details = string(delivery.Category), []any{delivery.RetryAfter}
 		options.NonRetryable = delivery.Category != dlq.CategoryTransient
 	case errors.Is(err, dlq.ErrSpecUnreadable), errors.As(err, new(*dlq.TargetError)):

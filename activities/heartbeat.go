@@ -14,9 +14,9 @@ const (
 	// HeartbeatInterval is how often a lane or a bulk change sends a heartbeat.
 	HeartbeatInterval = 500 * time.Millisecond
 
-	// maxStepDuration is the longest time that a step of these may take. Every step has a
-	// shorter timeout of its own. A step that takes longer than this hangs: then the
-	// heartbeat stops, and Temporal starts another attempt.
+	// maxStepDuration is the longest time that a step of a lane or a bulk change may
+	// take. Every step has a shorter timeout of its own. A step that takes longer hangs:
+	// then the heartbeat stops, and Temporal starts another attempt.
 	maxStepDuration = 30 * time.Second
 )
 
@@ -32,7 +32,7 @@ type LaneReport struct {
 }
 
 // heartbeat sends an activity's heartbeats in the background, as long as its steps return
-// in time. Their content is an R.
+// in time. The content of a heartbeat is an R.
 type heartbeat[R any] struct {
 	ctx        context.Context //nolint:containedctx // the activity's, which outlives the heartbeat
 	limit      time.Duration   // the longest that a step may take
@@ -61,8 +61,8 @@ func startHeartbeat[R any](ctx context.Context, report R, limit time.Duration) (
 	return beat, func() { close(done); <-finished }
 }
 
-// send sends a heartbeat. Unless force is set, none is sent when the last step has not
-// returned in time.
+// send sends a heartbeat. Unless force is set, it sends nothing when the present step
+// takes too long.
 func (b *heartbeat[R]) send(force bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

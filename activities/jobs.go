@@ -30,9 +30,9 @@ type JobStore interface {
 	SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) error
 	// VerifyJob counts what the job has delivered by whether it is verified.
 	VerifyJob(ctx context.Context, id dlq.ID) (dlq.Verifications, error)
-	// Act reads the next messages of a job without lanes, at most limit, changes them, counts them and
-	// moves its cursor, in a transaction. Act changes nothing unless the job is running. The
-	// error is dlq.ErrSlow when fewer messages may be fast enough.
+	// In one transaction, Act reads the next messages of a job without lanes, at most limit, or ten
+	// times as many of a key, changes and counts them, and moves the job's cursor. Act changes nothing
+	// unless the job is running. The error is dlq.ErrSlow when fewer messages may be fast enough.
 	Act(ctx context.Context, job dlq.Job, limit int) (dlq.ChangeStep, error)
 	// ExplainJob records why a job does not continue, until a batch succeeds.
 	ExplainJob(ctx context.Context, id dlq.ID, cause error) error
@@ -54,8 +54,8 @@ type LaneStore interface {
 	// ReleasePage releases these messages, uncounted; the job claims them again later.
 	ReleasePage(ctx context.Context, lane dlq.Lane) error
 	// NextPage does FinalizePage and claims the next messages of the lane in order of arrival, in one transaction: at
-	// most dlq.PageSize, dlq.PageBytes, and as many as the rate limit allows. They come from
-	// a queue that is due or, with scan, from beyond the lane's cursor.
+	// most dlq.PageSize messages and dlq.PageBytes, and no more than the limits of the job allow. They come from a
+	// queue that is due or, with scan, from beyond the lane's cursor.
 	NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (dlq.LaneClaim, dlq.PageResult, error)
 	// FinalizePage ends claims and adds them to the lane's counters, in a transaction.
 	// FinalizePage changes no messages that the lane no longer owns. The error is dlq.ErrFenced
@@ -133,8 +133,8 @@ func (a *Jobs) StopJob(ctx context.Context, in StateInput) (dlq.Job, error) {
 
 // PauseJob pauses the job. None of its messages are RETRYING afterwards.
 //
-// With in.TargetClosed the job stays PAUSING when its target is open: while a lane asks the target, the other lanes
-// wait as if the target were closed, and may say so after that lane has sent all its messages.
+// With in.TargetClosed the job stays PAUSING when its target is open: while one lane tries a closed target, the
+// other lanes wait, and may report the target as closed after that lane has sent all its messages.
 func (a *Jobs) PauseJob(ctx context.Context, in StateInput) (dlq.Job, error) {
 	if in.TargetClosed {
 		closed, err := a.Store.HasClosedTarget(ctx, in.ID)
@@ -204,7 +204,7 @@ func (a *Jobs) VerifyJob(ctx context.Context, id dlq.ID) (dlq.Verifications, err
 	return counts, toTemporal(err)
 }
 
-// EndJob closes the job. It changes no message afterwards, and none is RETRYING.
+// EndJob closes the job. Afterwards the job changes no message, and none of its messages is RETRYING.
 func (a *Jobs) EndJob(ctx context.Context, in StateInput) (dlq.Job, error) {
 	asked, err := endedBy(ctx, a.Store, in)
 	if err != nil {
@@ -221,13 +221,13 @@ func (a *Jobs) EndJob(ctx context.Context, in StateInput) (dlq.Job, error) {
 	return shown(ended, nil)
 }
 
-// shown is the job as in histories.
+// shown returns the job as histories may have it.
 func shown(bulk dlq.Job, err error) (dlq.Job, error) {
 	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
 	return bulk, toTemporal(err)
 }
 
-// forHistory keeps the topic of a job's filter only. The rest may have the key of a record, or
-// a part of an error text, and everybody who may use the Temporal Web UI can read the results of
+// forHistory keeps only the topic of a job's filter. The rest may have the key of a record, or a
+// part of an error text, and everybody who may use the Temporal Web UI can read the results of
 // activities. The job's row has the whole filter.
 func forHistory(f dlq.Filter) dlq.Filter { return dlq.Filter{Topic: f.Topic} }

@@ -37,7 +37,7 @@ func (m *Memory) acquire(ctx context.Context, bytes int64) (release func(), err 
 	return func() { m.semaphore.Release(bytes) }, nil
 }
 
-// tryAcquire takes memory that nobody waits for.
+// tryAcquire takes memory, unless too little is left or another caller waits.
 func (m *Memory) tryAcquire(bytes int64) (release func(), isTaken bool) {
 	if m == nil {
 		return func() {}, true

@@ -16,7 +16,7 @@ type Metrics struct {
 	folded   prometheus.Gauge
 }
 
-// NewMetrics registers the counters.
+// NewMetrics registers the metrics.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{

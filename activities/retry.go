@@ -24,10 +24,10 @@ type RetryStore interface {
 	Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
 	// Envelope reads the message of a claim, or returns the errors of Claim.
 	Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
-	// Finalize ends a claim, and reports whether the claim has ended now. When the claim is no longer the
-	// owner's, Finalize changes nothing and returns the current message.
+	// Finalize ends a claim, and reports whether the claim has ended now. When the owner has lost the
+	// claim, Finalize records only a delivery. It returns the current message in any case.
 	Finalize(ctx context.Context, owner dlq.Owner, outcome dlq.Outcome) (m dlq.Message, ended bool, err error)
-	// Release ends every claim of an owner whose workflow is gone, as failed retries.
+	// Release ends every claim of an owner whose workflow is gone, as a failed retry.
 	Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error)
 }
 
@@ -84,8 +84,8 @@ func (a *Retry) MarkRetrying(ctx context.Context, in RetryInput) (dlq.Claim, err
 	return claim, toTemporal(err)
 }
 
-// checkOwner refuses an owner that is another workflow: a workflow that somebody else has written could
-// otherwise claim and finalize for that owner.
+// checkOwner refuses an owner that is not the workflow of the activity: otherwise anybody could write a
+// workflow that claims and finalizes for another workflow.
 func checkOwner(ctx context.Context, owner dlq.Owner) error {
 	if activity.IsActivity(ctx) && activity.GetInfo(ctx).WorkflowExecution.ID != owner.WorkflowID {
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the owner is workflow %q, which this is not", owner.WorkflowID), TypeInvalid, nil)
@@ -93,7 +93,7 @@ func checkOwner(ctx context.Context, owner dlq.Owner) error {
 	return nil
 }
 
-// releaseIfGone returns the *dlq.OwnedError when the owner is running.
+// releaseIfGone releases the claims of an owner that is not running, and returns owned when the owner is running.
 func (a *Retry) releaseIfGone(ctx context.Context, owned *dlq.OwnedError) error {
 	running, err := a.Owners.IsRunning(ctx, owned.Owner)
 	if err != nil {

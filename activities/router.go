@@ -21,8 +21,8 @@ type Router struct {
 	HTTP Publisher
 }
 
-// Publish sends the messages to Kafka and to endpoints at once. The target of each delivery is
-// the target that Targets has decided. Unreadable messages fail as bad data, and block the later messages of their keys.
+// Publish sends the messages to Kafka and to endpoints at the same time. The target of each delivery is the target that
+// Targets has decided. Unreadable messages fail as bad data, and block the later messages of their keys.
 func (r *Router) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
 	deliveries := make([]dlq.Delivery, len(envelopes))
 	routed := slices.Clone(envelopes)

@@ -50,9 +50,9 @@ func endSpan(span trace.Span, err error) {
 	span.End()
 }
 
-// startPublish starts the span of a message that is sent, linked to the trace in which the
-// message was produced. If that trace is kept, the trace gets a span too, which the record carries on:
-// its traceparent names the new span. Otherwise the record keeps its headers.
+// startPublish starts the span of a message that is sent, linked to the trace in which the message was
+// produced. If that trace is sampled, it gets a span too, and the traceparent of the record then names
+// that span. Otherwise the record keeps its headers.
 func startPublish(ctx context.Context, e *dlq.Envelope) (end func(error)) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return func(error) {}
@@ -61,7 +61,7 @@ func startPublish(ctx context.Context, e *dlq.Envelope) (end func(error)) {
 		attribute.String("messaging.destination.name", e.Target()), attribute.Stringer("dlq.message_id", e.ID))}
 	message := originalTrace(e)
 	link := trace.Link{SpanContext: message}
-	if !message.HasSpanID() && message.HasTraceID() { // such a link needs an attribute to be kept
+	if !message.HasSpanID() && message.HasTraceID() { // the SDK drops such a link unless it has an attribute
 		link.Attributes = []attribute.KeyValue{attribute.Stringer("dlq.trace_id", message.TraceID())}
 	}
 	ctx, publish := startSpan(ctx, "publish", append(slices.Clip(options), trace.WithLinks(link))...)
@@ -94,7 +94,7 @@ func originalTrace(e *dlq.Envelope) (found trace.SpanContext) {
 	return found
 }
 
-// carryOn replaces the traceparent of the record. Its headers may be shared.
+// carryOn replaces the traceparent of the record. It changes a copy of the headers, which may be shared.
 func carryOn(ctx context.Context, e *dlq.Envelope) {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
