@@ -23,8 +23,8 @@ WITH moved AS MATERIALIZED (
 SELECT messages FROM moved`
 
 // ArchiveBatch moves at most limit messages that have been RESOLVED or DEAD for longer than olderThan into the
-// archive, and returns how many. Zero means that nothing is left. It counts them for the run, if any; see
-// RecordArchiveRuns.
+// archive, and returns how many. Zero means that nothing is left. It adds them to the counts of the run, if
+// any; see RecordArchiveRuns.
 func (s *Store) ArchiveBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error) {
 	return s.moveBatch(ctx, run, "archive messages", archiveBatchSQL, olderThan, limit)
 }
@@ -48,8 +48,8 @@ WITH chosen AS (
 )
 SELECT count(*) FROM changed`
 
-// PurgeBatch deletes at most limit archived messages that have not changed for longer than olderThan, with
-// their bytes and attempts, and counts them like ArchiveBatch. They are not published any more.
+// PurgeBatch deletes at most limit archived messages that have not changed for longer than olderThan, with their
+// bytes and attempts, and counts them like ArchiveBatch. Exhausted messages among them are not published any more.
 func (s *Store) PurgeBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error) {
 	return s.moveBatch(ctx, run, "purge messages", purgeBatchSQL, olderThan, limit)
 }
@@ -60,7 +60,7 @@ func (s *Store) moveBatch(ctx context.Context, run dlq.ArchiveRun, operation, sq
 	return moved, err
 }
 
-// recordRunsSQL moves the counts of runs into the audit, on behalf of whoever asked for a run in the minute before.
+// recordRunsSQL moves the counts of runs into the audit, for whoever asked for a run in the minute before the run began.
 const recordRunsSQL = `
 WITH ended AS (
 	DELETE FROM dlq.dlq_archive_runs

@@ -37,8 +37,8 @@ func (c arrayCodec[T]) PlanEncode(types *pgtype.Map, oid uint32, format int16, v
 	return c.Codec.PlanEncode(types, oid, format, value)
 }
 
-// Encode implements pgtype.EncodePlan. The format is that of array_recv in PostgreSQL's arrayfuncs.c: the number of dimensions,
-// whether there may be nulls, the type of the elements, and of each dimension its length and its lower bound.
+// Encode implements pgtype.EncodePlan. array_recv in PostgreSQL's arrayfuncs.c reads this format: the number of dimensions,
+// whether there may be nulls, the type of the elements, and the length and the lower bound of each dimension.
 func (c arrayCodec[T]) Encode(value any, buf []byte) ([]byte, error) {
 	elements, _ := value.([]T)
 	if elements == nil {

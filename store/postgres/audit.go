@@ -12,8 +12,8 @@ import (
 // auditMark is the place in a statement for recordChanged.
 const auditMark = " /* audit */"
 
-// recordChanged is a CTE that records an operation on the row that the CTE changed returns.
-// So a change and its row are a single statement, and nothing is recorded without a change.
+// recordChanged is a CTE that records an operation on the row that the CTE changed returns. So a
+// change and its row of the audit are one statement, and nothing is recorded without a change.
 const recordChanged = `, recorded AS (
 	INSERT INTO dlq.dlq_audit (id, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail)
 	SELECT o.id, o.subject, o.method, o.address, o.action, COALESCE(NULLIF(o.topic, ''), changed.topic), o.target,
@@ -34,7 +34,7 @@ func recordOf(asked *dlq.Operation, target dlq.OperationTarget, outcome dlq.Oper
 }
 
 // audited lets a statement with an auditMark record the operation. The caller calls
-// changed after a change. Without an operation the statement does not change.
+// changed after a change. Without an operation, audited returns the statement as it is.
 func (s *Store) audited(asked *dlq.Operation, target dlq.OperationTarget, sql string, args pgx.NamedArgs) (_ string, changed func(dlq.ID, string)) {
 	o := recordOf(asked, target, dlq.OperationDone)
 	if o == nil {
@@ -78,7 +78,7 @@ func recordCreation(ctx context.Context, tx pgx.Tx, o *dlq.Operation) error {
 }
 
 // RecordOperation records an operation that changed nothing in the store: the operation was refused,
-// failed, or a workflow makes the change. RecordOperation sets the time, and a zero id.
+// failed, or a workflow makes the change. RecordOperation sets the time, and the id if it is zero.
 func (s *Store) RecordOperation(ctx context.Context, o dlq.Operation) error {
 	o = o.Identified().Storable()
 	err := s.batch(ctx, "record operation", func(batch *pgx.Batch) {

@@ -12,8 +12,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// operationsOfSQL finds the operation of a single retry by its run, and the operations of a bulk retry
-// by its id. The last operation of a bulk retry has created the job, and all later ones have joined the job.
+// operationsOfSQL finds the operation of a single retry by its run, and the operations of a bulk retry by its id.
+// The oldest operation of a bulk retry comes last: it created the job, and the newer operations joined the job.
 const operationsOfSQL = `
 SELECT COALESCE(r.run_id, o.target_id::text), o.id
 FROM dlq.dlq_audit o
@@ -68,7 +68,7 @@ CROSS JOIN LATERAL (
 ORDER BY a.at DESC, a.id DESC
 LIMIT @limit`
 
-// auditedTopicsSQL looks up each topic of the audit by index, as the topic after the last.
+// auditedTopicsSQL finds the topics of the audit by index, each as the next topic after the topic before.
 const auditedTopicsSQL = `
 WITH RECURSIVE known (topic, n) AS (
 	(SELECT topic, 1 FROM dlq.dlq_audit ORDER BY topic LIMIT 1)
@@ -79,14 +79,14 @@ WITH RECURSIVE known (topic, n) AS (
 )
 SELECT COALESCE(array_agg(topic) FILTER (WHERE topic ~ @within), '{}'), count(topic) FROM known`
 
-// Limits of operationsByTopicSQL. Within more topics there is soon a page of operations.
+// Limits of operationsByTopicSQL. With more topics, a list by time soon fills its page.
 const (
 	maxAuditedTopics = 5000 // looked up in about 50 ms
 	maxListedTopics  = 100
 )
 
 // auditedTopics returns the topics of the audit that match within. few reports that these are
-// all, and few enough to be read topic by topic.
+// all topics, and few enough to be read topic by topic.
 func (s *Store) auditedTopics(ctx context.Context, within string) (topics []string, few bool, err error) {
 	type audited struct {
 		Topics []string
@@ -123,12 +123,12 @@ func (s *Store) Operations(ctx context.Context, q dlq.OperationQuery) (dlq.PageO
 	return placed(found, size, (*dlq.Operation).Place), err
 }
 
-// visibleJob is a condition on operations: operations of a job on an original topic have the messages of
-// all its dead-letter topics, unless the job has limits.
+// visibleJob is a condition on operations: their job, if any, must be on a dead-letter topic or have one of the
+// caller's limits. Without a limit, a job on an original topic has the messages of all its dead-letter topics.
 const visibleJob = `(a.target <> 'job' OR a.topic ~ @dead_letter_topics
 	OR EXISTS (SELECT FROM dlq.dlq_jobs j WHERE j.id = a.target_id AND COALESCE(j.spec->>'within', '') = ANY (@limits::text[]) OFFSET 0))`
 
-// singleRetry is a condition on operations. The row that names the joined run is the second row of its request.
+// singleRetry is a condition on operations. It excludes rows that name a joined run, which are second rows of their requests.
 const singleRetry = `a.action = 'dlq:message:retry' AND a.outcome = 'accepted' AND NOT COALESCE(a.detail ? 'joined_run', false)`
 
 func operationConditions(q *dlq.OperationQuery) string {

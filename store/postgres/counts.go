@@ -9,11 +9,11 @@ import (
 )
 
 // foldCountsSQL adds up to a thousand rows of changes to the sums of topics and groups, deletes them, and reports
-// whether rows may be left. A row may have thousands of groups, of 16 bytes each, so the statement stops after the
-// row that passes 100,000. Arrivals of many minutes may be of a few groups, whose ids are compressed, but not the
-// times. Concurrent calls take different changes and lock the sums in the same order. Arrivals are counted for
-// their topics, with the group of zeros, and for their group. A row by hand may have the group of zeros itself, or too
-// few numbers of messages.
+// whether rows may be left. A row may have thousands of groups, so the statement stops after the row that passes
+// 1,600,000 bytes, the size of 100,000 ids. The times count too: PostgreSQL compresses the ids of a few groups, but
+// not the times of their arrivals. Concurrent calls take different changes and lock the sums in the same order.
+// Arrivals are counted twice: for their topics, with the group of zeros, and for their group. A row that was written
+// by hand may name the group of zeros itself, or have fewer numbers than groups.
 const foldCountsSQL = `
 WITH batch AS (
 	DELETE FROM dlq.dlq_count_batches
@@ -66,11 +66,11 @@ SELECT count(*) = 1000 OR COALESCE(sum(bytes), 0) >= 1600000 FROM batch`
 
 const bytesOfChanges = `pg_column_size(group_ids) + COALESCE(pg_column_size(arrived_at), 0)`
 
-// Empty counts of a group stay as long as the group, since they name the topics that its messages
-// were in.
+// deleteEmptyCountsSQL leaves out the counts of groups, since empty counts name the topics that
+// the messages of a group were in.
 const deleteEmptyCountsSQL = `DELETE FROM dlq.dlq_topic_count_sums WHERE messages = 0`
 
-// deleteOldArrivalsSQL leaves out rows that another sweeper deletes. So each sweep has little work.
+// deleteOldArrivalsSQL skips rows that another sweeper deletes, and deletes a limited number, so each sweep has little work.
 const deleteOldArrivalsSQL = `
 DELETE FROM dlq.dlq_arrivals
 WHERE ctid = ANY (ARRAY(
@@ -81,7 +81,7 @@ WHERE ctid = ANY (ARRAY(
 func (s *Store) FoldCounts(ctx context.Context) error {
 	for isMore := true; isMore; {
 		var err error
-		// By index, since a plan for few changes would be too slow for many.
+		// Indexes are forced, since a plan for few changes would be too slow for many changes.
 		isMore, _, err = queryOne(ctx, s, "fold counts", pgx.RowTo[bool], foldCountsSQL, pgx.NamedArgs{}, byIndexSQL)
 		if err != nil {
 			return err

@@ -6,8 +6,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// noteTargetsSQL gives each target an id before messages refer to the target. Nothing is written when
-// all targets have an id. The statement runs each time, so that a restore of the database loses none.
+// noteTargetsSQL gives each target an id before messages refer to the target. Nothing is written when all targets
+// have an id. The statement runs each time, so that targets which a restore of the database has lost are added again.
 const noteTargetsSQL = `
 INSERT INTO dlq.dlq_targets (topic, topic_id, dlq_topic)
 SELECT DISTINCT w.topic, w.topic_id, m.dlq_topic

@@ -11,8 +11,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// replaceSQL ends a message that may be retried, and notes its copy, which is inserted next.
-// A message that was edited before can only be PENDING again after a statement by hand.
+// replaceSQL ends a message that may be retried, and notes its copy, which is inserted next. ON CONFLICT
+// is for a message that was edited before, and that a statement by hand has made PENDING again.
 const replaceSQL = `
 WITH changed AS (
 	UPDATE dlq.dlq_messages m
@@ -55,7 +55,7 @@ func (s *Store) Replace(ctx context.Context, asked *dlq.Operation, id dlq.ID, ed
 	return dlq.Message{}, fmt.Errorf("store: replace message %s: %w", id, errUnsettled)
 }
 
-// replaceError is why a message cannot be replaced; nil if it can, after a change.
+// replaceError returns why a message cannot be replaced; nil if it can be replaced since its latest change.
 func (s *Store) replaceError(ctx context.Context, m *dlq.Message) error {
 	if m.Ended() == dlq.ResolutionReplaced {
 		copyID, found, err := s.editedCopy(ctx, m.ID)
@@ -69,7 +69,7 @@ func (s *Store) replaceError(ctx context.Context, m *dlq.Message) error {
 	return s.retryError(m)
 }
 
-// editedCopy is the message that has replaced another.
+// editedCopy returns the id of the edited copy of a message.
 func (s *Store) editedCopy(ctx context.Context, id dlq.ID) (editedCopy dlq.ID, found bool, err error) {
 	return queryOne(ctx, s, "find edited copy", pgx.RowTo[dlq.ID], copyOfSQL, pgx.NamedArgs{"id": uuid(id)})
 }

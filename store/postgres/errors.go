@@ -34,7 +34,7 @@ var errorsOfCodes = map[string]error{
 	lockNotAvailable: dlq.ErrBlocked, statementTimeout: dlq.ErrSlow, diskFull: dlq.ErrFull, readOnly: dlq.ErrReadOnly,
 }
 
-// codeOf is the SQLSTATE of an error of the server; empty for others.
+// codeOf is the SQLSTATE of an error of the server; empty for other errors.
 func codeOf(err error) string {
 	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return refusal.Code
@@ -88,7 +88,7 @@ func isUnavailableCode(code string) bool {
 		return true
 	}
 	// Classes 08 (connection) and 53 (resources, such as connections or disk space). The
-	// credentials may be those from before a rotation.
+	// credentials may be from before a rotation.
 	return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "53") || strings.HasPrefix(code, invalidAuthorization)
 }
 
@@ -99,11 +99,11 @@ func isDataError(err error) bool {
 	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "54")
 }
 
-// maxConflictTries is how often a statement runs that loses deadlocks. Two are nearly always enough.
+// maxConflictTries limits how often a statement runs that loses conflicts. Two tries are nearly always enough.
 const maxConflictTries = 5
 
-// retryOnConflict runs a statement again after a conflict with another transaction: a
-// deadlock, or a row that both inserted. The server has rolled back the failed try.
+// retryOnConflict runs a statement again after a conflict with another transaction: a deadlock, a
+// serialization failure, or a row that both inserted. The server has rolled back the failed try.
 func retryOnConflict(do func() error) error {
 	for try := 1; ; try++ {
 		err := do()

@@ -10,7 +10,7 @@ import (
 )
 
 // unpublishedSQL finds each topic of the outbox by a step in the primary key, and counts up to
-// @most rows of each. So its cost does not grow with the number of messages.
+// @most rows of each. So the cost does not grow with the number of messages.
 const unpublishedSQL = `
 WITH RECURSIVE topic (name) AS (
 	(SELECT dlq_topic FROM dlq.dlq_exhausted_outbox ORDER BY dlq_topic LIMIT 1)
@@ -41,14 +41,14 @@ func (s *Store) unpublished(ctx context.Context, most int) ([]dlq.TopicCount, er
 }
 
 // publishLockSQL also lets the transaction be idle while waiting for Kafka, for longer
-// than a publish takes, and turns indexes on.
+// than a publish takes, and makes statements use indexes.
 const publishLockSQL = `
 SELECT pg_try_advisory_xact_lock(@lock), set_config('idle_in_transaction_session_timeout', '40s', true),
 	set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`
 
 // exhaustedSQL reads up to 100 messages of a topic after the given message, and up to the given number of bytes
 // unless the first is larger. A message that was written by hand has no recorded size; without a body, its
-// payload is its value. Bodies of archived messages are where all others are.
+// payload is its value. Bodies of archived messages are in the same table as all other bodies.
 const exhaustedSQL = `
 WITH page AS MATERIALIZED (
 	SELECT o.*, m.id IS NULL AS deleted, m.payload,
@@ -76,8 +76,8 @@ LEFT JOIN LATERAL (
 WHERE p.bytes <= @bytes::bigint OR p.place = 1
 ORDER BY p.seq, p.message_id`
 
-// publishedSQL leaves out messages that were revived and exhausted again meanwhile, and skips rows that are
-// locked, whose messages are ending again or being deleted. So it cannot be part of a deadlock.
+// publishedSQL leaves out messages that were revived and exhausted again meanwhile. It skips locked rows,
+// whose messages are ending again or being deleted, so it cannot be part of a deadlock.
 const publishedSQL = `
 WITH published AS MATERIALIZED (
 	SELECT o.dlq_topic, o.seq, o.message_id

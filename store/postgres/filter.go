@@ -135,8 +135,8 @@ func conditions(f *dlq.Filter) string {
 	return sql.String()
 }
 
-// matching are the conditions of the fields of a filter. isJoined is set if the statement has the
-// body b. Otherwise the OFFSET keeps its condition from becoming a join that reads all bodies.
+// matching are the conditions of the fields of a filter. isJoined is set if the statement has the body
+// b. Otherwise the OFFSET keeps the condition on the body from becoming a join that reads all bodies.
 func matching(f *dlq.Filter, isJoined bool) string {
 	var sql strings.Builder
 	for _, field := range f.Given() {
@@ -173,8 +173,8 @@ func probe(f *dlq.Filter) string {
 	return ofKey
 }
 
-// filtered puts a filter into a statement. Messages with given ids are looked up by these,
-// those with a given key, origin or id of a trace by their body, all others by their topic.
+// filtered puts a filter into a statement. The statement then finds messages by given ids,
+// or else by their body for a given key, origin or id of a trace, or else by their topic.
 func filtered(sql string, f *dlq.Filter) string {
 	source := "dlq.dlq_messages m"
 	switch {
@@ -195,7 +195,7 @@ func filtered(sql string, f *dlq.Filter) string {
 	return strings.ReplaceAll(sql, filterMark, "true"+conditions(f))
 }
 
-// archived makes a statement read archived messages instead of the others, except for a table at the end of a line.
+// archived makes a statement read the archive instead of dlq_messages, except where dlq_messages ends a line.
 func archived(sql string) string {
 	return strings.ReplaceAll(sql, "dlq.dlq_messages ", "dlq.dlq_messages_archive ")
 }
@@ -221,7 +221,7 @@ func isASCII(text string) bool {
 
 func containing(part string) string { return "%" + escapeLike(dlq.StorableText(part)) + "%" }
 
-// classPatterns are patterns for the class, and for classes whose last part it is.
+// classPatterns are patterns for the given class, and for classes whose last part is the given name.
 func classPatterns(name string) []string {
 	name = dlq.StorableText(name)
 	patterns := []string{escapeLike(name)}

@@ -11,8 +11,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// openLaneSQL makes an attempt the newest of its lane, unless a newer attempt has the lane: Temporal may give an
-// attempt to a worker that is suspended meanwhile. Without an attempt, the statement only fences the present attempt.
+// openLaneSQL makes an attempt the newest of its lane, unless a newer attempt has the lane: the worker of this
+// attempt may have been suspended. Without an attempt, the statement only fences the present attempt.
 const openLaneSQL = `
 UPDATE dlq.dlq_job_lanes l
 SET epoch = epoch + 1, scheduled_at = COALESCE(@scheduled_at::timestamptz, l.scheduled_at), attempt = COALESCE(@attempt::int, l.attempt)

@@ -15,12 +15,12 @@ const lockLateSQL = `SELECT FROM dlq.dlq_messages WHERE id = ANY (@ids::uuid[]) 
 
 // keepLateSQL records acknowledgements of an owner that has lost its claims, each once. Its CTEs:
 //
-//   - late are the messages whose delivery by this owner is not recorded yet. An outcome of another claim than the
-//     owner's present claim says nothing about the present claim.
-//   - resolved are the messages that nobody retries, and those that a newer attempt at the lane has claimed. A trigger
+//   - late are the messages whose delivery by this owner is not recorded yet. A message that the owner has claimed
+//     again since is left out: the outcome says nothing about the present claim.
+//   - resolved are the messages that nobody retries, and messages that a newer attempt at the lane has claimed. A trigger
 //     resolves the messages that another owner retries, unless that owner delivers them too.
 //   - counted are the messages that the job has not counted: the attempt is the newest of its lane, or the message is in
-//     the page, in a queue or beyond the cursor of the lane. A restore of the database brings the cursor back.
+//     the page, in a queue or beyond the cursor of the lane. A restore of the database moves the cursor back.
 const keepLateSQL = `
 WITH late AS MATERIALIZED (
 	SELECT o.id, o.claim, o.target_partition, o.target_offset, m.seq, m.dlq_topic,
@@ -67,21 +67,21 @@ SELECT (SELECT count(*) FROM late), counted.n FROM counted`
 
 // keepLate records the deliveries among the outcomes of claims that are gone: an operator, the sweeper or a newer
 // attempt at the lane has taken the messages away. It returns how many it has recorded, and how many of them count for
-// the lane. A lane of no job stands for a single retry.
+// the lane. For a single retry, the lane has only an owner.
 func (s *Store) keepLate(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome) (kept int, counted int64, err error) {
 	delivered := slices.DeleteFunc(slices.Clone(outcomes), func(o dlq.PageOutcome) bool { return o.Result != dlq.ResultDelivered })
 	if len(delivered) == 0 {
 		return 0, 0, nil
 	}
 	args := lateArgs(lane, inOrder(delivered))
-	err = s.batch(ctx, "note targets", func(batch *pgx.Batch) { batch.Queue(noteTargetsSQL, args) }) // committed before any lock is waited for
+	err = s.batch(ctx, "note targets", func(batch *pgx.Batch) { batch.Queue(noteTargetsSQL, args) }) // committed before the locks are waited for
 	if err != nil {
 		return 0, 0, err
 	}
 	err = s.batch(ctx, "keep late acknowledgements", func(batch *pgx.Batch) {
 		batch.Queue(batchPlanSQL)
 		batch.Queue(lockLateSQL, args)
-		batch.Queue(lockJobSQL, args) // an end of the job counts the delivery, or is seen here
+		batch.Queue(lockJobSQL, args) // so the job's end either counts the delivery, or is seen by keepLateSQL
 		queueRows(batch, keepLateSQL, args, []any{&kept, &counted}, func() {})
 	})
 	if err != nil {

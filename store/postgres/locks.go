@@ -10,14 +10,14 @@ const (
 
 	// ingestLock is shared by transactions that store messages. The snapshot of a job holds it exclusively:
 	// PostgreSQL assigns the order of arrival before the commit, so without the lock a message below the upper
-	// bound could become visible after the count. The removal of groups and a fix hold it exclusively too. A
-	// program that inserts messages itself is not covered without this lock.
+	// bound could become visible after the count. The removal of groups and a fix hold it exclusively too.
+	// Messages that another program inserts without this lock may be missed.
 	ingestLock int64 = 7_305_011_990_415
 
 	// publishLock keeps two workers from publishing the same exhausted messages.
 	publishLock int64 = 7_305_011_990_416
 
-	// groupsLock keeps those who create groups from exceeding the limit together.
+	// groupsLock keeps transactions that create groups from exceeding the limit together.
 	groupsLock int64 = 7_305_011_990_417
 )
 
@@ -34,8 +34,8 @@ func queueIngestLock(batch *pgx.Batch) {
 	batch.Queue(lockSQL, pgx.NamedArgs{"lock": ingestLock})
 }
 
-// shareIngestLockSQL also tells the triggers that signatures of groups have the messages.
+// shareIngestLockSQL also tells the triggers that the signatures of groups have the texts of the new messages.
 const shareIngestLockSQL = `SELECT pg_advisory_xact_lock_shared(@lock), set_config('dlq.signed', 'on', true)`
 
-// beforeCopySQL also tells the triggers that copies are no new failures: a held group might open.
+// beforeCopySQL also tells the triggers that the new messages are copies and no new failures, which might open a held group.
 const beforeCopySQL = `SELECT pg_advisory_xact_lock_shared(@lock), set_config('dlq.signed', 'on', true), set_config('dlq.copies', 'on', true)`

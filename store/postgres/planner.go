@@ -11,8 +11,8 @@ import (
 // nor that a key is rare, and they are out of date while a bulk retry runs.
 const (
 	// inOrderSQL makes statements read an index in the requested order. Otherwise the planner uses the index of
-	// a status that seems to be rare, and reads the messages of all topics. Without sorts, the high estimated
-	// cost of a page would start the JIT, so that is disabled too.
+	// a status that seems to be rare, and reads the messages of all topics. Without sorts, the estimated cost
+	// of a page is high and would start the JIT, so the JIT is off too.
 	inOrderSQL = `SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),
 	set_config('jit', 'off', true)`
 
@@ -29,10 +29,10 @@ const (
 	// sends a heartbeat in between.
 	lanePlanSQL = batchPlanSQL + `, set_config('enable_sort', 'off', true)`
 
-	// shortWaitSQL is for a claim without locks: whoever has locked a message may wait for the lane.
+	// shortWaitSQL is for an unlocked claim: the transaction that has locked a message may itself wait for the lane.
 	shortWaitSQL = `SELECT set_config('lock_timeout', '100ms', true)`
 
-	// batchPlanSQL does the same for a bulk change, and allows sorts of the messages that it locks.
+	// batchPlanSQL does the same as lanePlanSQL for a bulk change, and allows sorts of the messages that the change locks.
 	batchPlanSQL = `SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
 	set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true),
 	set_config('jit', 'off', true), set_config('lock_timeout', '1s', true)`

@@ -12,12 +12,12 @@ import (
 // Settings of a session. They are set after connecting, because PgBouncer refuses unknown
 // start-up parameters.
 const (
-	// idleTimeoutSQL releases the locks of a program that crashed or was suspended in a transaction. No transaction of
-	// this package pauses but that of PublishExhausted, which sets a longer timeout.
+	// idleTimeoutSQL releases the locks of a program that crashed or was suspended in a transaction. Only the
+	// transaction of PublishExhausted pauses, and it sets a longer timeout.
 	idleTimeoutSQL = `SELECT set_config('idle_in_transaction_session_timeout', '10s', false)`
 
-	// lockTimeoutSQL limits the wait for a lock, also of a table whose index is being built, which the
-	// preparation of a statement needs. The caller tries again.
+	// lockTimeoutSQL limits the wait for a lock. Even the preparation of a statement waits for a table
+	// whose index is being built. The caller tries again.
 	lockTimeoutSQL = `SELECT set_config('lock_timeout', '2s', false)`
 
 	// userTimeoutSQL ends the session of a program whose machine or network failed while
@@ -130,7 +130,7 @@ func (d *silenceDetector) isBroken(ctx context.Context, params pgxpool.ShouldPin
 	return err != nil
 }
 
-// dropIdle closes all idle connections, once for those that stopped answering at the same time.
+// dropIdle closes all idle connections, once for all connections that stopped answering at the same time.
 func (d *silenceDetector) dropIdle(silentSince time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,7 +1,7 @@
 // Package postgres keeps dead letters in PostgreSQL.
 //
 // Every statement is a constant whose name ends in SQL, beside the code that runs it. Its parameters are named.
-// Comments mark the few parts that the code replaces; the text is valid without, and can be pasted into psql
+// Comments mark the few parts that the code replaces. The text is valid as it is, and can be pasted into psql
 // with values for the parameters. TestEveryStatement explains each statement on a filled database and lists its
 // indexes.
 package postgres
@@ -76,7 +76,7 @@ func withCallTimeout(ctx context.Context, statements ...string) (context.Context
 
 const readOnlySQL = `SELECT current_setting('transaction_read_only')::bool`
 
-// Ping checks that the database answers. The error is dlq.ErrReadOnly when it accepts no changes.
+// Ping checks that the database answers. The error is dlq.ErrReadOnly when the database accepts no changes.
 func (s *Store) Ping(ctx context.Context) error {
 	readOnly, _, err := queryOne(ctx, s, "ping", pgx.RowTo[bool], readOnlySQL, pgx.NamedArgs{})
 	if err == nil && readOnly {
@@ -101,8 +101,8 @@ func (s *Store) batch(ctx context.Context, operation string, queue func(*pgx.Bat
 	return wrap(operation, err)
 }
 
-// inTransaction runs do in a transaction, again after a conflict. READ COMMITTED lets each statement see all that was
-// committed before a lock was granted, even if the database has another default.
+// inTransaction runs do in a transaction, and runs it again after a conflict. READ COMMITTED lets each statement see
+// all that was committed before a lock was granted, even if the database has another default.
 func (s *Store) inTransaction(ctx context.Context, do func(pgx.Tx) error) error {
 	return retryOnConflict(func() error {
 		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do)
@@ -117,7 +117,7 @@ func queueQuery[T any](batch *pgx.Batch, found *[]T, scan pgx.RowToFunc[T], sql 
 	})
 }
 
-// queryAll returns the rows of a statement, which may run after others, such as settings of the planner.
+// queryAll returns the rows of a statement. The statements in before, such as settings of the planner, run first.
 func queryAll[T any](ctx context.Context, s *Store, operation string, scan pgx.RowToFunc[T], sql string, args pgx.NamedArgs,
 	before ...string) (found []T, err error) {
 	if len(before) == 0 { // a single span in a trace
