@@ -11,8 +11,8 @@ import (
 	"dlqmanager/dlq/fingerprint"
 )
 
-// createGroupsSQL creates the groups that do not exist, as long as their topics have room. A
-// group that was deleted by hand keeps its signature. Without a signature, its messages may have any text.
+// createGroupsSQL creates the groups that do not exist, as long as their topics have room. A group that was deleted
+// by hand keeps its signature. If it has messages and no signature, it gets none: the messages may have any text.
 const createGroupsSQL = `
 WITH wanted AS (
 	SELECT w.*, row_number() OVER (PARTITION BY w.dlq_topic, w.rule = 'overflow' ORDER BY w.id) AS place
@@ -43,9 +43,9 @@ ON CONFLICT (group_id) DO NOTHING`
 
 const knownGroupsSQL = `SELECT id FROM dlq.dlq_groups WHERE id = ANY (@ids::uuid[])`
 
-// assignGroups creates the groups of the rows, and gives rows whose topic is full another group. This is a
-// transaction of its own: a group without messages does no harm, and a long transaction would make
-// arrivals of the same group wait. The groups of most batches exist, so a batch calls it only after it has missed one.
+// assignGroups creates the groups of the rows, and gives rows whose topic is full another group. This is a transaction
+// of its own: a group without messages does no harm, and a long transaction would make arrivals of the same group
+// wait. The groups of most batches exist, so a batch calls it only after it has missed a group.
 func (s *Store) assignGroups(ctx context.Context, rows []*arrivalRow) error {
 	unknown := map[dlq.ID]*arrivalRow{}
 	for _, row := range rows {
@@ -79,7 +79,7 @@ func (s *Store) assignGroups(ctx context.Context, rows []*arrivalRow) error {
 	return err
 }
 
-// createGroups removes the spare groups, creates the wanted ones, and returns which of these exist then.
+// createGroups removes the spare groups, creates the wanted groups, and returns which wanted groups exist then.
 func (s *Store) createGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow, spare [][16]byte) (known map[dlq.ID]bool, err error) {
 	ids := slices.Collect(maps.Keys(wanted))
 	of := func(value func(*fingerprint.Fingerprint) string) []string {
@@ -122,7 +122,7 @@ func (s *Store) maxGroups() int {
 	return dlq.MaxGroups
 }
 
-// fixesSQL reads the fixes of these groups, a row for each partition. Most are not fixed.
+// fixesSQL reads the fixes of these groups, a row for each partition. Most groups are not fixed.
 const fixesSQL = `
 SELECT g.id, g.state_at, f.topic, f.partition, f.end_offset
 FROM dlq.dlq_groups g

@@ -48,7 +48,7 @@ func (s *Store) ChangeGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID
 	return err
 }
 
-// fixGroupSQL marks a group as fixed. Another fix replaces the fix before.
+// fixGroupSQL marks a group as fixed. A later fix replaces an earlier fix.
 const fixGroupSQL = `
 WITH changed AS (
 	UPDATE dlq.dlq_groups g
@@ -101,7 +101,7 @@ func (s *Store) FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, f
 }
 
 // openHeldSQL opens held groups of which a condition is met. The statement reads sums only, and runs
-// after the changes were added to them. The rate is the rate of groupsSQL.
+// after the changes were added to them. The rate is the LastHour of groupsSQL.
 const openHeldSQL = `
 WITH due AS (
 	SELECT g.id, CASE

@@ -9,9 +9,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// unusedGroup is a condition on a group that nobody needs: without messages, live or
-// archived, nor a note or a state of an operator. Changes that are not yet in the sums count as
-// messages. The index shows messages that nobody has counted, as after a logical replication.
+// unusedGroup is a condition on a group that nobody needs: it has no messages, live or archived, and
+// no note or state of an operator. Changes that are not yet in the sums count as messages. The tables
+// of messages are read too, since nothing has counted the messages after a logical replication.
 const unusedGroup = `g.state = 'open' AND g.owner = '' AND g.ticket = '' AND g.note = ''
 	AND NOT EXISTS (SELECT FROM dlq.dlq_group_count_sums c WHERE c.group_id = g.id AND c.messages <> 0 OFFSET 0)
 	AND g.id NOT IN (SELECT u.group_id FROM dlq.dlq_uncounted u WHERE u.group_id IS NOT NULL)
@@ -28,8 +28,8 @@ WHERE g.first_seen < now() - @microseconds::bigint * interval '1 microsecond'
 ORDER BY COALESCE(a.last_seen, g.first_seen), g.id
 LIMIT @limit::int`
 
-// spareGroupsSQL chooses the groups of full topics that give way to new groups. A group that never
-// had a message was created for a message that is about to be stored.
+// spareGroupsSQL chooses the groups of full topics that give way to new groups. A group without
+// arrivals is not chosen: it was created for a message that is about to be stored.
 const spareGroupsSQL = `
 SELECT spare.id
 FROM unnest(@dlq_topics::text[], @wanted::int[]) AS w (dlq_topic, groups)
@@ -76,7 +76,7 @@ func (s *Store) PurgeGroups(ctx context.Context, olderThan time.Duration, limit 
 }
 
 // replaceGroups creates groups in topics that are full, in place of groups that are not used any more, and
-// returns which exist then: none while ingest does not release its lock.
+// returns which wanted groups exist then: none while ingest does not release its lock.
 func (s *Store) replaceGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow) (known map[dlq.ID]bool, err error) {
 	inTopic := map[string]int32{}
 	for _, row := range wanted {

@@ -14,8 +14,8 @@ import (
 )
 
 // loginPatience is how long a call waits for credentials that the server accepts. A password is changed in the
-// server first and in its file afterwards, and new connections fail in between. It is shorter than readiness
-// checks may take, so that they report why.
+// server first and in its file afterwards, and new connections fail in between. loginPatience is shorter than
+// the timeout of a readiness check, so that the check reports why.
 const loginPatience = 1500 * time.Millisecond
 
 // Pauses between two logins.

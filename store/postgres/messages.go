@@ -9,8 +9,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// everyMessage are all messages, also the archived ones. A statement that looks for a single one has LIMIT 1, so that it
-// reads the archive only if the message is there.
+// everyMessage are all messages, also the archived ones. A statement that looks for a single message has LIMIT 1, so
+// that it reads the archive only if the message is archived.
 const everyMessage = `(SELECT * FROM dlq.dlq_messages UNION ALL SELECT * FROM dlq.dlq_messages_archive)`
 
 const messageSQL = `
@@ -76,8 +76,8 @@ func (s *Store) Delete(ctx context.Context, asked *dlq.Operation, id dlq.ID) err
 }
 
 // changeMessage runs a statement that returns the topic of a message after a change, and returns the message as
-// it is then: zero after a deletion. stays reports whether a message that did not change stays so, with the
-// error to return. Otherwise the message has changed since, and the statement runs again.
+// it is then: zero after a deletion. stays reports whether the statement cannot change the message, and the
+// error to return then. Otherwise the message has changed since, and the statement runs again.
 func (s *Store) changeMessage(ctx context.Context, asked *dlq.Operation, operation, sql string, id dlq.ID, kind dlq.JobKind,
 	stays func(*dlq.Message) (bool, error)) (dlq.Message, error) {
 	args := pgx.NamedArgs{"id": uuid(id), "kind": kind, "statuses": kind.Statuses(), "revive_after": dlq.ReviveAfter}

@@ -49,8 +49,8 @@ func (s *Store) Positions(ctx context.Context, partitions []dlq.Partition) (posi
 	return positions, err
 }
 
-// weightsSQL reads sizes, and no values but payloads whose text Details would read. Each lateral LIMIT makes the server look
-// the row up, because a join might read the whole table.
+// weightsSQL reads sizes. The only values that it reads are the payloads whose text Details would read. Each lateral LIMIT
+// makes the server look the row up, because a join might read the whole table.
 const weightsSQL = `
 SELECT m.id, m.dlq_topic,
 	COALESCE(octet_length(b.key)::bigint, 0) + CASE WHEN b.message_id IS NULL THEN p.size ELSE COALESCE(octet_length(b.value), 0) END,
@@ -83,9 +83,9 @@ func detailsOf(sql string, q *dlq.DetailQuery) (string, pgx.NamedArgs) {
 	return sql, pgx.NamedArgs{"ids": uuids(q.IDs), "all_payloads": q.AllPayloads}
 }
 
-// detailsSQL reads messages with their bodies. A row that another program inserted with the documented columns only has no
-// body, and its payload is the value. The payload follows from the value, unless a schema has decoded it or another program
-// has written the row; so an export does without. A message of the archive may come from one that is not archived; see archived.
+// detailsSQL reads messages with their bodies. A row that another program inserted with only the documented columns has no body,
+// and its payload is the value. The payload follows from the value, unless a schema has decoded it or another program has
+// written the row, so an export does not read it. The previous message of an archived message may not be archived; see archived.
 const detailsSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries,
 	CASE WHEN @all_payloads::bool OR b.value IS NULL OR b.schema_id IS NOT NULL THEN m.payload END,

@@ -12,9 +12,9 @@ import (
 const restoredID = `(left(m.id::text, 14) || regexp_replace(encode(sha256(convert_to('restored ' || m.id::text, 'UTF8')), 'hex'),
 	'^.(...).(...)(.{12}).*$', '8\1-8\2-\3'))::uuid`
 
-// restoreLocked is the part of a statement that copies the messages in locked from the archive. Their
-// copies have no source in Kafka, as edited copies do not. A repeated statement copies nothing. A copy that was
-// edited and then deleted is not made again, since its edited copy may be sent.
+// restoreLocked is the part of a statement that copies the messages in locked from the archive. The copies have
+// no source in Kafka, like edited copies. A repeated statement copies nothing. A copy that was edited and then
+// deleted is not made again, since its edited copy may be sent.
 const restoreLocked = `), copies AS MATERIALIZED (
 	SELECT m.*, ` + restoredID + ` AS copy_id
 	FROM locked

@@ -12,8 +12,8 @@ import (
 )
 
 // searchSQL reads the headers and payloads of the next @look messages in the order of the list, and returns the
-// first @limit that match, or looks at all. Four columns come first: how many it has looked at, the sort key of
-// the last of these, and whether a message follows.
+// first @limit messages that match. Unless so many match, it looks at all. Four columns come first: how many
+// messages it has looked at, the sort key of the last of these, and whether a message follows.
 const searchSQL = `
 WITH looked AS MATERIALIZED (
 	SELECT id, created_at, seq, row_number() OVER () AS place

@@ -31,7 +31,7 @@ func (s *Store) ServerInfo(ctx context.Context) (ServerInfo, error) {
 	return info, err
 }
 
-// missingRightsSQL returns the tables that the user may not use. Some that only grow or are only read need fewer rights.
+// missingRightsSQL returns the tables that the user may not use. Tables that only grow or are only read need fewer rights.
 const missingRightsSQL = `
 SELECT relname
 FROM pg_class

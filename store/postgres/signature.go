@@ -14,8 +14,8 @@ import (
 // a set may seem to have trigrams that it has not. Letters are in lower case, and every digit
 // is a 0: numbers would fill the set.
 //
-// With 8,192 bits, a group whose texts have 400 trigrams in all has 5 % of the bits. Then it
-// seems to have a text of eight characters that it has not with a probability of 2e-8.
+// With 8,192 bits, a group whose texts have 400 trigrams in all has 5 % of the bits. For a text of eight
+// characters that the group does not have, the probability is 2e-8 that it seems to have the text.
 type signature [signatureBits / 8]byte
 
 const (
@@ -46,8 +46,8 @@ func (s *signature) bits() pgtype.Bits {
 	return pgtype.Bits{Bytes: slices.Clone(s[:]), Len: signatureBits, Valid: true}
 }
 
-// searchedBits are up to eight bits that the signature of each group has whose texts the filter can match; none
-// if every group can, as with letters whose case folds in ways that signatures do not know.
+// searchedBits are up to eight bits. Every group whose texts the filter can match has all of them in its signature.
+// There are none if every group can match, as with letters whose case folds in ways that signatures do not know.
 func searchedBits(f *dlq.Filter) (bits []int32) {
 	var wanted signature
 	for _, text := range []string{f.ErrorContains, f.Class, f.ConsumerGroup} {
@@ -73,7 +73,7 @@ func searchedBits(f *dlq.Filter) (bits []int32) {
 const searchedAtOnce = 8
 
 // possibleGroupsSQL reads the groups of the topic that can have the texts of a search, and counts their messages in
-// it. The counts name also deleted groups.
+// the topic. The counts also name deleted groups.
 const possibleGroupsSQL = `
 SELECT COALESCE(array_agg(g.id), '{}'), COALESCE(sum(g.messages), 0)::bigint
 FROM (
@@ -88,25 +88,25 @@ FROM (
 const (
 	// With few groups and messages, listFewSQL reads all of them.
 	fewGroups, fewMessages = 1000, 20_000
-	// Their rows are all over the table. Half a million take about a second to count.
+	// The messages of groups are all over the table. Half a million messages take about a second to count.
 	maxPossibleGroups, maxPossibleMessages = 10_000, 500_000
 )
 
 // possibleMessages is a condition on messages whose groups can have the texts of a search.
 const possibleMessages = ` AND (m.group_id IS NULL OR m.group_id NOT IN ` + impossibleGroups + `)`
 
-// impossibleGroups lack one of up to eight bits. To read single bits takes a third of the time of a comparison of bit strings.
+// impossibleGroups lack one of the searched bits. To read single bits takes a third of the time of a comparison of bit strings.
 const impossibleGroups = `(
 	SELECT s.group_id
 	FROM dlq.dlq_group_signatures s, (SELECT @searched_bits::int[] AS bit) AS w
 	WHERE get_bit(s.bits, bit[1]) = 0 OR get_bit(s.bits, bit[2]) = 0 OR get_bit(s.bits, bit[3]) = 0 OR get_bit(s.bits, bit[4]) = 0
 		OR get_bit(s.bits, bit[5]) = 0 OR get_bit(s.bits, bit[6]) = 0 OR get_bit(s.bits, bit[7]) = 0 OR get_bit(s.bits, bit[8]) = 0)`
 
-// ofGroups is the same condition where these groups are known.
+// ofGroups is the same condition once possibleGroupsSQL has found these groups.
 const ofGroups = ` AND (m.group_id IS NULL OR m.group_id IN (SELECT unnest(@groups::uuid[])))`
 
-// pruned leaves messages out whose groups cannot have the texts of a search, if these are in the
-// bodies. To compare the error of a message is cheaper.
+// pruned leaves messages out whose groups cannot have the texts of a search, if the texts are in
+// the bodies. To compare the error of a message itself is cheaper.
 func pruned(sql string, f *dlq.Filter, possible string) string {
 	if f.Class == "" && f.ConsumerGroup == "" || len(searchedBits(f)) == 0 {
 		return sql
@@ -115,7 +115,7 @@ func pruned(sql string, f *dlq.Filter, possible string) string {
 }
 
 // signSQL adds bits to the signatures that lack some of them, in the transaction that stores the
-// messages. It locks them in the order of their ids. Most messages add nothing.
+// messages. It locks the signatures in the order of their groups' ids. Most messages add nothing.
 const signSQL = `
 WITH lacking AS MATERIALIZED (
 	SELECT s.group_id, w.bits

@@ -17,9 +17,9 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now.UTC(), err
 }
 
-// ownersSQL finds the owners of single retries, and owners that are no bulk retry which could still finalize
-// the message, as another program may have written. It leaves out recent claims. A claim time in the future was
-// written by hand; its message would otherwise stay RETRYING.
+// ownersSQL finds the owners of RETRYING messages outside of pages, unless the owner is an open job: single
+// retries, and owners that another program may have written. It leaves out recent claims. A claim time in the
+// future was written by hand, and is not left out, so that the message does not stay RETRYING.
 const ownersSQL = `
 SELECT DISTINCT m.workflow_id, m.owner_token
 FROM dlq.dlq_messages m
@@ -64,8 +64,8 @@ func (s *Store) JobOwners(ctx context.Context, startedBefore time.Time) ([]dlq.O
 	return queryAll(ctx, s, "list workflows of jobs", pgx.RowToStructByPos[dlq.Owner], jobOwnersSQL, pgx.NamedArgs{"started_before": startedBefore})
 }
 
-// releasableSQL finds up to a thousand messages of an owner: a single statement by hand can leave a million, whose end
-// would take longer than the statement timeout. They are found as by Owners.
+// releasableSQL finds up to a thousand messages of an owner: a single statement by hand can leave a million messages,
+// whose end would take longer than the statement timeout. It finds messages by the index of ownersSQL.
 const releasableSQL = `
 SELECT id
 FROM dlq.dlq_messages

@@ -8,9 +8,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// topicsSQL reads the counts, and by index the newest and the oldest message of each. The indexes leave out
-// RETRYING messages, which are few. Rows of other programs may have no dead-letter topic: they are listed under
-// their original topic, but not within some topics. A topic that lost records is listed even without messages.
+// topicsSQL reads the counts, and by index the newest message of each count and the oldest PENDING message. The indexes
+// leave out RETRYING messages, which are few. Rows of other programs may have no dead-letter topic: they are listed under
+// their original topic, but not if @within limits the topics. A topic that lost records is listed even without messages.
 const topicsSQL = `
 WITH retrying AS MATERIALIZED (
 	SELECT dlq_topic, original_topic, created_at, seq

@@ -13,8 +13,8 @@ import (
 // cameBack is dlq.Arrival.CameBack for a message c that names m, which was delivered to t.
 const cameBack = `(c.dlq_topic = m.dlq_topic OR NOT c.suspicious AND c.original_topic = COALESCE(t.topic, m.original_topic))`
 
-// verdictOf is whether the message m is verified, and the reason after a space. A message that
-// came back may have lost our headers; then the message names the offset of its delivery.
+// verdictOf is whether the message m is verified, and the reason after a space. A message that came back may
+// have lost our headers; it then still names the partition and the offset of the delivery as its origin.
 const verdictOf = `(
 	SELECT CASE
 		WHEN m.status <> 'RESOLVED' OR COALESCE(m.resolution, 'delivered') <> 'delivered' THEN ''
@@ -70,7 +70,7 @@ FROM unnest(@ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM ` + everyMessage + ` AS m WHERE m.id = wanted.id LIMIT 1) AS m
 WHERE m.status = 'RESOLVED'`
 
-// Verdicts returns whether messages are verified. Those that were not delivered are absent.
+// Verdicts returns whether messages are verified. Messages that were not delivered are absent.
 func (s *Store) Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdict, error) {
 	verdicts := map[dlq.ID]dlq.Verdict{}
 	if len(ids) == 0 {
@@ -95,7 +95,7 @@ func verdictFrom(text, target string) dlq.Verdict {
 	return dlq.Verdict{Verified: dlq.Verified(verified), Reason: dlq.VerifiedReason(reason), Target: target}
 }
 
-// verifyBulkSQL counts the newest messages of a job, found by the time of their delivery, by their verdicts.
+// verifyBulkSQL counts the messages that a job delivered last, by their verdicts.
 const verifyBulkSQL = `
 WITH job AS MATERIALIZED (
 	SELECT id::text AS token, started_at, COALESCE(ended_at, 'infinity') AS ended_at FROM dlq.dlq_jobs WHERE id = @id
@@ -170,7 +170,7 @@ LEFT JOIN (
 ) AS c ON c.original_topic = t.topic
 WHERE t.topic_id IS NOT NULL`
 
-// WatermarkScope returns what to fetch: at most 1000 groups, and the configured groups.
+// WatermarkScope returns the targets and the consumer groups to fetch: at most 1000 groups from failures, and the configured groups.
 func (s *Store) WatermarkScope(ctx context.Context) (scope dlq.WatermarkScope, err error) {
 	err = s.batch(ctx, "read scope of watermarks", func(batch *pgx.Batch) {
 		queueQuery(batch, &scope.Groups, pgx.RowTo[string], watermarkGroupsSQL, pgx.NamedArgs{})
