@@ -32,8 +32,8 @@ type Client struct {
 	temporal  client.Client
 	taskQueue string
 	options   ClientOptions
-	// attributesMissed is when the namespace did not know the search attributes, in Unix nanoseconds. So each start
-	// is not sent twice, and attributes that are created later are used soon.
+	// attributesMissed is when the namespace last did not know the search attributes, in Unix nanoseconds. For
+	// attributePause afterwards, starts leave the attributes out, so that not every start is sent twice.
 	attributesMissed atomic.Int64
 }
 
@@ -57,9 +57,9 @@ func NewClient(temporal client.Client, taskQueue string, options ClientOptions) 
 	return &Client{temporal: temporal, taskQueue: taskQueue, options: options}
 }
 
-// StartRetryMessage starts the retry of a message, or joins the retry that is
-// running. The error of a workflow that is running tells the two cases apart. asked is nil if
-// nobody asked for the retry.
+// StartRetryMessage starts the retry of a message, or joins the retry that is running.
+// Temporal's error for a running workflow tells the two cases apart. asked is nil if nobody
+// asked for the retry.
 func (c *Client) StartRetryMessage(ctx context.Context, asked *dlq.Operation, m *dlq.Message, in RetryMessageInput) (Execution, error) {
 	options := client.StartWorkflowOptions{
 		ID: RetryMessageID(in.MessageID), StaticSummary: "retry message " + in.MessageID.String(),
@@ -178,8 +178,8 @@ func (c *Client) Ping(ctx context.Context) error {
 	return nil
 }
 
-// archiveSchedule is the id of the archive's schedule. Several installations share a namespace; each
-// has its own task queue, which is part of the id, except for DefaultTaskQueue.
+// archiveSchedule is the id of the archive's schedule. Several installations may share a namespace. Each
+// has its own task queue, so the id contains the name of the task queue, unless that is DefaultTaskQueue.
 func (c *Client) archiveSchedule() string {
 	if c.taskQueue == DefaultTaskQueue {
 		return ArchiveScheduleID

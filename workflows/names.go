@@ -1,5 +1,5 @@
 // Package workflows has the Temporal workflows: for the retry of a message, for the retry of a
-// topic, for a change of many messages, and for the archive. Also here are the client that
+// topic, for a change of many messages, and for the archive. The package also has the client that
 // starts them, and the sweeper. Inputs, results and histories have ids and counters, and never the
 // bodies of messages.
 package workflows

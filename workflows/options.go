@@ -71,12 +71,12 @@ func publishOptions(ctx workflow.Context, summary string) workflow.Context {
 const laneHeartbeatTimeout = 6 * activities.HeartbeatInterval
 
 // laneOptions are for a time slice of a lane of a bulk retry, and for all batches of a bulk
-// action: a long activity with heartbeats, which costs three events of history for any number of
+// change: a long activity with heartbeats, which costs three events of history for any number of
 // messages.
 func laneOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		// A time slice is minutes, but finalizing its last page may take as long as an
-		// outage of the database.
+		// A time slice takes minutes at most, but finalizing its last page may
+		// take as long as an outage of the database.
 		StartToCloseTimeout: 24 * time.Hour,
 		HeartbeatTimeout:    laneHeartbeatTimeout,
 		// With eager execution the lanes would stay on the worker that runs the workflow,

@@ -30,7 +30,7 @@ const (
 	lanesStopped
 )
 
-// laneGroup is the lanes of a call of runLanes.
+// laneGroup has the lanes of a call of runLanes.
 type laneGroup struct {
 	lanes []laneState
 	err   error // of the first lane that failed
@@ -145,8 +145,8 @@ func (r *bulkRun) runLane(ctx workflow.Context, group *laneGroup, i int) (lanesE
 	return lanesStopped, nil
 }
 
-// waitForTarget lets a lane wait for a closed target while the rest continue. When every
-// lane that has not ended waits, the job pauses.
+// waitForTarget lets a lane wait for a closed target while the other lanes continue.
+// When every lane that has not ended waits, the job pauses.
 func (r *bulkRun) waitForTarget(ctx workflow.Context, group *laneGroup, i int, result *activities.LaneResult) error {
 	group.lanes[i].waiting = result
 	if r.Paused == nil && ctx.Err() == nil && group.allWaiting() && !workflow.GetInfo(ctx).GetContinueAsNewSuggested() {

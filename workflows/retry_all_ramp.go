@@ -70,17 +70,17 @@ func (r *bulkRun) watchRampStep(ctx workflow.Context) (done bool, err error) {
 	return r.job.Counts.Done() >= r.job.Matched && r.Paused == nil, nil
 }
 
-// The wait between two looks at the verified messages doubles. A reason that is gone once the
-// offsets are fetched counts only after verifyPatience.
+// The wait between two looks at the verified messages doubles. The reasons that end once the
+// offsets are fetched count only after verifyPatience.
 const (
 	verifyCheckMin = 2 * time.Second
 	verifyCheckMax = time.Minute
 	verifyPatience = time.Minute
 )
 
-// awaitVerified waits until all that the job has sent is verified, or came back. unknown says
-// why nobody can know that. Without either, an operator has paused the job, or the history is
-// long.
+// awaitVerified waits until each message that the job has sent is verified or came back.
+// unknown says why nobody can know that. If verified is false and unknown is empty, an
+// operator has paused the job, or the history is long.
 func (r *bulkRun) awaitVerified(ctx workflow.Context) (verified bool, unknown string, err error) {
 	began := workflow.Now(ctx)
 	for wait := verifyCheckMin; ; wait = min(2*wait, verifyCheckMax) {

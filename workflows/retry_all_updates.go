@@ -98,7 +98,7 @@ func (r *bulkRun) handleUpdates(ctx workflow.Context) error {
 // onPause returns once no message of the job is RETRYING. The claims stop immediately; the
 // claimed pages are finished first.
 func (r *bulkRun) onPause(ctx workflow.Context, in PauseUpdate) (dlq.Job, error) {
-	reason := dlq.StorableText(in.Reason) // as in the job, which is compared below
+	reason := dlq.StorableText(in.Reason) // as the store returns the reason, which is compared below
 	if reason == "" {
 		reason = "paused by an operator"
 	}

@@ -13,8 +13,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// EnsureArchiveSchedule creates the archive's schedule, or updates the times of the existing
-// schedule, of which a pause and the notes stay. cron is a cron expression or @daily and the like, in UTC.
+// EnsureArchiveSchedule creates the archive's schedule, or updates the times and the action of the
+// existing schedule. A pause and the notes stay. cron is a cron expression or @daily and the like, in UTC.
 func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string) error {
 	id := c.archiveSchedule()
 	spec := client.ScheduleSpec{CronExpressions: []string{cron}}
@@ -61,7 +61,7 @@ func (c *Client) TriggerArchive(ctx context.Context) (schedule string, err error
 type ArchiveRun struct {
 	Started         time.Time
 	Running, Failed bool
-	// Interval is the longest between the next starts of the schedule; 0 with fewer than two starts.
+	// Interval is the longest time between the next starts of the schedule; 0 with fewer than two starts.
 	Interval time.Duration
 }
 

@@ -32,7 +32,7 @@ const (
 	writeTimeout = 2 * time.Minute
 )
 
-// SweepStore finds and releases claims. Its times are by its own clock.
+// SweepStore finds and releases claims. Its times are times of its own clock.
 type SweepStore interface {
 	Now(ctx context.Context) (time.Time, error)
 	// Owners lists the owners of RETRYING messages claimed before the time, except the owners
@@ -127,7 +127,7 @@ func (s *Sweeper) openHeldGroups(ctx context.Context) error {
 	return err
 }
 
-// sweepOwners ends all that owners have whose workflow is gone. They own jobs or single retries.
+// sweepOwners ends the jobs or single retries of owners whose workflow is gone.
 func (s *Sweeper) sweepOwners(
 	ctx context.Context, kind string, before time.Time, list func(context.Context, time.Time) ([]dlq.Owner, error),
 	end func(context.Context, dlq.Owner) error,
@@ -182,11 +182,11 @@ func do(ctx context.Context, limit time.Duration, call func(context.Context) err
 	return err
 }
 
-// maxReported limits the errors that are reported of a sweep, since there is an error for each owner while Temporal is
+// maxReported limits the reported errors of a sweep, since there is an error for each owner while Temporal is
 // unavailable.
 const maxReported = 5
 
-// joined joins the first few errors of a sweep, and counts the others.
+// joined joins the first few errors of a sweep, and counts the other errors.
 func joined(errs []error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if more := len(errs) - maxReported; more > 0 {

@@ -36,7 +36,7 @@ const attributePause = time.Minute
 type subject struct {
 	topic string // its dead-letter topic, or the original topic of a job
 	group dlq.ID
-	// page is the console's page of the message or the job, path the same in the API, reason the operator's.
+	// page is the address of the message or the job in the console, path is its path in the API, and reason is the operator's reason.
 	page, path, reason string
 }
 
@@ -50,7 +50,7 @@ func (c *Client) describe(asked *dlq.Operation, options *client.StartWorkflowOpt
 			details = append(details, detail)
 		}
 	}
-	// link leads to a page of the console, without a console to the API.
+	// link leads to a page of the console, or to the API if there is no console.
 	link := func(text, page, path string) string {
 		if page == "" && c.options.PublicURL != "" {
 			page = strings.TrimSuffix(c.options.PublicURL, "/") + path
