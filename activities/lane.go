@@ -310,9 +310,6 @@ func (l *laneRun) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i := range l.acknowledged { // outcomes of an earlier version have no result
-		l.acknowledged[i].Result = dlq.ResultDelivered
-	}
 	l.published(l.acknowledged)
 	return l.finishPage(ctx)
 }

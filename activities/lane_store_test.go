@@ -93,22 +93,6 @@ func TestMessagesAcknowledgedInAnEarlierAttemptAreNotSentAgain(t *testing.T) {
 	}
 }
 
-// The details are those of a worker before an upgrade, which had the ids and counts of delivered messages only.
-func TestMessagesAcknowledgedByAnEarlierVersionAreDelivered(t *testing.T) {
-	t.Parallel()
-	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
-	lane, err := l.store.OpenLane(t.Context(), l.lane.Job, 0, dlq.LaneAttempt{})
-	require.NoError(t, err)
-	claim, _, err := l.store.NextPage(t.Context(), lane, nil, true)
-	require.NoError(t, err)
-	env := l.environment(t, l.store, l.target)
-	env.SetHeartbeatDetails(map[string]any{"acknowledged": []map[string]any{{"id": claim.Page[0].ID, "retry_count": claim.Page[0].RetryCount}}})
-	_, err = env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
-	require.NoError(t, err)
-	require.Empty(t, l.target.asked)
-	require.Equal(t, dlq.JobCounts{Retried: 1}, l.counts(t))
-}
-
 // unavailableStore is a store whose database is unavailable.
 type unavailableStore struct{ *postgres.Store }
 

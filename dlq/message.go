@@ -52,7 +52,7 @@ type Message struct {
 	// Suspicious is set when the headers are known to attack consumers. Bulk retries skip
 	// such a message unless they are told otherwise.
 	Suspicious bool
-	// GroupID is the group with the same cause; zero for messages of earlier versions and other programs.
+	// GroupID is the group with the same cause; zero for messages of other programs.
 	GroupID ID
 	// Masked names the parts that are hidden from a reader; nil for none. No store has it. See Mask.
 	Masked []string

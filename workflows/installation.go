@@ -45,13 +45,16 @@ func (c *Client) Installation(ctx context.Context) (s Installation, err error) {
 	s.Retention = described.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration()
 
 	attributes, err := c.temporal.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
-	if err == nil { // the user may lack the right
+	switch {
+	case err == nil:
 		for _, name := range SearchAttributes {
 			if _, known := attributes.GetCustomAttributes()[name]; !known {
 				s.MissingAttributes = append(s.MissingAttributes, name)
 			}
 		}
 		s.AttributeCommand = CreateSearchAttributes(namespace)
+	case !errors.As(err, new(*serviceerror.PermissionDenied)) && !errors.As(err, new(*serviceerror.Unimplemented)):
+		return s, toDomain(ctx, err) // else the user or the server does not tell
 	}
 
 	s.Schedule = c.archiveSchedule()

@@ -50,23 +50,3 @@ func TestAChangeOfStatusCopiesNeitherPayloadNorBody(t *testing.T) {
 	require.Less(t, rows[1], int64(messages*length), "three versions of each row take less than the payloads alone")
 	require.EqualValues(t, messages, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RESOLVED' AND payload->>'text' = $1`, hex.EncodeToString(digits)))
 }
-
-func TestAPayloadOfAnEarlierVersionMovesOutOfLineWithItsFirstChange(t *testing.T) {
-	t.Parallel()
-	pool := dbtest.New(t)
-	for _, sql := range []string{
-		`ALTER TABLE dlq.dlq_messages DROP COLUMN ballast`,
-		`INSERT INTO dlq.dlq_messages (original_topic, error_message, payload)
-			SELECT 'orders', 'boom', jsonb_build_object('text', (SELECT string_agg(md5((n * k)::text), '') FROM generate_series(1, 30) k)) FROM generate_series(1, 10) n`,
-		`ALTER TABLE dlq.dlq_messages ADD COLUMN ballast NAME[] DEFAULT array_fill(''::name, ARRAY[32])`,
-	} {
-		_, err := pool.Exec(t.Context(), sql)
-		require.NoError(t, err)
-	}
-	const outOfLine = `SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = 'dlq.dlq_messages'::regclass`
-	require.Zero(t, count(t, pool, outOfLine))
-	_, err := pool.Exec(t.Context(), `UPDATE dlq.dlq_messages SET status = 'DEAD'`)
-	require.NoError(t, err)
-	require.Positive(t, count(t, pool, outOfLine))
-	require.EqualValues(t, 10, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE length(payload->>'text') = 960`))
-}
