@@ -10,22 +10,22 @@ import (
 
 // family is a header family: the headers in which a framework describes a dead letter.
 //
-// Each field of the description has the names of its header, the first of which that is
-// present counts. A dead letter that went through several dead-letter topics has the
+// A field of the description lists the possible names of its header, and the first listed name
+// that is present counts. A dead letter that went through several dead-letter topics has the
 // headers of each hop.
 type family struct {
 	name string
-	// headers are the names of all headers that the framework adds; a * at the end stands
-	// for any ending. Any of them shows the family, unless required is set: then all of
-	// required must be present, and if either is set, any of either too. All of them are removed
-	// when the message is sent back.
+	// headers are the names of all headers that the framework adds; a * at the end stands for any
+	// ending. A single header shows the family. But if required is set, all required headers must
+	// be present, and if either is set, at least one of its headers too. All headers of the family
+	// are removed when the message is sent back.
 	headers  []string
 	required []string
 	either   []string
 
-	// The origin comes from the oldest hop. place is the beginning of the names that end in topic,
-	// partition and offset; topic replaces the first of them. key has the record's key, where the
-	// dead letter itself has another.
+	// The origin comes from the oldest hop. place is the prefix of the names that end in topic,
+	// partition and offset; if topic is set, it replaces the name that ends in topic. key is for
+	// frameworks that give the dead letter another key: this header has the record's key.
 	place                        string
 	topic, timestamp, group, key []string
 	// retryTopic has the headers that show that partition and offset belong to a retry topic.
@@ -33,7 +33,7 @@ type family struct {
 	// The error comes from the newest hop.
 	class, cause, message, stack, attempts []string
 
-	// binary numbers are big-endian. Without binary, numbers are decimal text.
+	// binary means that numbers are big-endian. Otherwise numbers are decimal text.
 	binary bool
 	// attemptsOffset is added to the header: some frameworks count the next attempt too, and some only
 	// the retries.
@@ -72,7 +72,7 @@ var families = []family{
 		attempts:  []string{"kafka_deliveryAttempt"}, // if the listener's container is configured to count
 	},
 	{
-		// The recoverer of @RetryableTopic. The group has no name of its own there.
+		// The recoverer of @RetryableTopic. Its header for the group has the same name as above.
 		name:      dlq.FamilyRetryable,
 		headers:   []string{"kafka_original-*", "kafka_exception-*", "kafka_key-exception-*"},
 		binary:    true,
@@ -205,8 +205,8 @@ var families = []family{
 	{
 		// Wolverine for .NET, StampFailureMetadata in src/Wolverine/Transports/DeadLetterQueueConstants.cs
 		// of JasperFx/wolverine. Earlier versions did not stamp the destination, and wrote only failed-at beside the
-		// exception. The headers are in a dictionary, so each is there once, of the newest hop.
-		// After retry topics (MoveToKafkaRetryTopicContinuation.cs) the destination is the last of them.
+		// exception. The headers are in a dictionary, so each header is there once, and describes the newest hop.
+		// After retry topics (MoveToKafkaRetryTopicContinuation.cs) the destination is the last retry topic.
 		name: familyWolverine,
 		headers: []string{
 			"exception-type", "exception-message", "exception-stack", "failed-at",
@@ -237,9 +237,9 @@ var thisSystem = family{
 // Watermill also adds it, empty, to a dead letter whose producer did not use Watermill.
 const watermillID = "_watermill_message_uuid"
 
-// bookkeeping are headers in which frameworks count their own retries of a record, or
-// keep the exception for the next consumer. They are always removed, since a consumer would
-// take them for its own.
+// bookkeeping are headers in which frameworks count their own retries of a record, or keep
+// the exception for the next consumer. They are always removed, since a consumer would take
+// them for its own headers.
 var bookkeeping = family{
 	headers: []string{
 		"retry_topic-*",   // Spring @RetryableTopic
@@ -250,9 +250,9 @@ var bookkeeping = family{
 	},
 }
 
-// familiesOf returns the families of a dead letter, by their last headers: a framework
-// appends its own, so the family of the last hop comes last. A family that puts its headers
-// first cannot be placed, and counts as the oldest.
+// familiesOf returns the families of a dead letter, sorted by the place of their last header:
+// a framework appends its headers, so the family of the last hop comes last. A family that
+// puts its headers first cannot be placed, and counts as the oldest.
 func familiesOf(headers []dlq.Header) []*family {
 	var found []*family
 	for i := range families {
@@ -300,7 +300,7 @@ func (f *family) adds(key string) bool {
 	return false
 }
 
-// placed is the name with an ending of place, if the framework has such names.
+// placed returns the name of place and an ending, or nil if place is not set.
 func (f *family) placed(ending string) []string {
 	if f.place == "" {
 		return nil

@@ -17,8 +17,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// ArrivalStore stores dead letters. An error that wraps dlq.ErrUnavailable would fail any
-// arrivals. Any other error may be caused by one of the given arrivals.
+// ArrivalStore stores dead letters. An error that wraps dlq.ErrUnavailable does not depend on
+// the arrivals. Any other error may be caused by a single arrival.
 type ArrivalStore interface {
 	// Ingest stores the arrivals in the order of the slice and moves the positions of
 	// their partitions, in one transaction, and returns the ids of new messages. It stores
@@ -63,7 +63,7 @@ type Ingest struct {
 	denied, unknownRetention hourly
 }
 
-// NewIngest checks the options. It does not connect to Kafka, as Run does.
+// NewIngest checks the options. Only Run connects to Kafka.
 func NewIngest(o Options, store ArrivalStore, topics *dlq.Topics, log *zap.Logger, reg prometheus.Registerer) (*Ingest, error) {
 	o = o.withDefaults()
 	if err := kgo.ValidateOpts(o.consumer(log, reg, topics.Expression())...); err != nil {
@@ -252,7 +252,7 @@ func (in *Ingest) batches(ctx context.Context, fetches kgo.Fetches) (batches [][
 	return batches
 }
 
-// A failed store is repeated after storeBackoffMin. Each further wait is twice as long, up to storeBackoffMax.
+// A batch that could not be stored is tried again after storeBackoffMin. Each further wait is twice as long, up to storeBackoffMax.
 const (
 	storeBackoffMin = 100 * time.Millisecond
 	storeBackoffMax = 5 * time.Second
@@ -285,7 +285,7 @@ func (in *Ingest) storeBatch(work context.Context, batch []received) {
 			if moved {
 				continue
 			}
-			err = fmt.Errorf("%w: %w", dlq.ErrUnavailable, cmp.Or(followErr, err)) // no position moved; perhaps two databases answer in turn
+			err = fmt.Errorf("%w: %w", dlq.ErrUnavailable, cmp.Or(followErr, err)) // the read failed, or two databases answer in turn
 		}
 		// One arrival may have caused the error, so each half of the batch is tried alone.
 		if len(batch) > 1 && !errors.Is(err, dlq.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
@@ -320,8 +320,8 @@ func advancesOf(batch []received) (assignments []*assignment, advances []dlq.Adv
 			n = len(assignments)
 			assignments = append(assignments, r.assignment)
 			advance := dlq.Advance{Partition: r.assignment.partitionID(), Topic: r.assignment.topic, From: r.assignment.position}
-			// Kafka has deleted unread records only before the log start offset. Later offsets
-			// are missing after a compaction, or belong to aborted transactions.
+			// Only records before the log start offset are lost. Later offsets that are missing
+			// were compacted, or belong to aborted transactions.
 			if next := r.assignment.position.Next; next >= 0 && r.after.Next > r.logStart {
 				advance.Lost = max(r.logStart-next, 0)
 			}
@@ -380,7 +380,7 @@ func (in *Ingest) count(arrivals []*dlq.Arrival, stored []dlq.ID) {
 	}
 }
 
-// every calls do at once and then once in each interval, until ctx ends.
+// every calls do immediately, and then once in each interval, until ctx ends.
 func every(ctx context.Context, interval time.Duration, do func(context.Context)) {
 	tick := time.Tick(interval)
 	for ctx.Err() == nil {

@@ -54,20 +54,20 @@ type Options struct {
 	// MetadataMaxAge is how soon the ingest finds a topic that was created or
 	// re-created.
 	MetadataMaxAge time.Duration
-	// MaxPending and MaxPendingPerTopic are how many messages may be PENDING, in all
-	// topics and in each, before the ingest stops; 0 is no limit. Each worker counts every
-	// few seconds, so several workers may exceed the limit by a few batches.
+	// MaxPending and MaxPendingPerTopic are how many messages may be PENDING in all topics
+	// together, and in each topic, before the ingest stops; 0 is no limit. Each worker counts
+	// every few seconds, so several workers may exceed the limit by a few batches.
 	MaxPending, MaxPendingPerTopic int64
 	// WatchInterval is how often the lag is measured and the brokers are pinged.
 	WatchInterval time.Duration
-	// Decoder decodes values for reading; nil does not.
+	// Decoder decodes values for readers. Nil decodes nothing.
 	Decoder Decoder
 	// StopGrace is how long a stopping ingest may take to store its current batch.
 	StopGrace time.Duration
 }
 
-// Decoder decodes the values of arrivals that are in the wire format of a Schema Registry. That
-// takes little time, whatever the registry does, and never fails: DecodeError has the reason.
+// Decoder decodes the values of arrivals that are in the wire format of a Schema Registry. A call takes little
+// time, even if the registry does not answer. The DecodeError of an arrival says why its value was not decoded.
 type Decoder interface {
 	DecodeArrivals(ctx context.Context, arrivals []*dlq.Arrival)
 }
@@ -125,8 +125,8 @@ func (o Options) connection(log *zap.Logger, name string) []kgo.Opt {
 		kgo.WithLogger(newLogger(log.Named("kafka." + name))),
 		kgo.MetadataMinAge(minMetadataAge),
 		// By default a connection that breaks on its first read counts as a wrong
-		// configuration, and the request is not retried. Here it is more likely that a
-		// broker restarts, and every request has a timeout.
+		// configuration, and the request is not retried. Here a restarting broker is the more
+		// likely cause, and every request has a timeout.
 		kgo.AlwaysRetryEOF(),
 	}
 	if mechanism := o.SASL.mechanism(); mechanism != nil {
@@ -216,8 +216,8 @@ func (o Options) consumer(log *zap.Logger, reg prometheus.Registerer, topics str
 		kgo.FetchMaxBytes(fetchMaxBytes),
 		kgo.RebalanceTimeout(rebalanceTimeout),
 		// The partitions of a killed member are not read until its session ends. The
-		// default of 45 s suits members that pause for long. Ours send heartbeats in the
-		// background.
+		// default of 45 s suits members that pause for long. Our members send heartbeats in
+		// the background.
 		kgo.SessionTimeout(sessionTimeout),
 		// The ingest commits offsets after the store has the records.
 		kgo.DisableAutoCommit(),

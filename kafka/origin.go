@@ -13,8 +13,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// failureOf reads the origin and the error of a dead letter. Any headers will do:
-// values that are not as their framework writes them count as absent.
+// failureOf reads the origin and the error of a dead letter. It never fails: a value in
+// another form than its framework writes counts as absent.
 func failureOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Failure {
 	found := familiesOf(headers)
 	failure := dlq.Failure{
@@ -41,9 +41,9 @@ func failureOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Fa
 	return failure
 }
 
-// originOf returns the origin that a family names: of the oldest hop whose topic is no
-// dead-letter topic. Otherwise the origin follows from the name of the dead-letter topic, unless a
-// family names another dead-letter topic.
+// originOf returns the origin of the oldest hop whose topic is no dead-letter topic. If all
+// families name dead-letter topics, it returns the origin of the oldest hop. If no family names a
+// topic, the origin follows from the name of the dead-letter topic.
 func originOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header, found []*family) dlq.Origin {
 	if !slices.Contains(found, &thisSystem) {
 		found = append(found[:len(found):len(found)], &thisSystem)
@@ -137,8 +137,8 @@ func (f *family) number(value []byte, width int) (int64, bool) {
 // hop has the headers of a hop.
 type hop map[string][]byte
 
-// newestHop ends where a name repeats: a hop has each header once. An error without a cause
-// must not get the cause of an earlier hop.
+// newestHop returns the family's headers of the newest hop. A hop has each header once, so a repeated name
+// belongs to an earlier hop. An error without a cause must not get the cause of an earlier hop.
 func (f *family) newestHop(headers []dlq.Header) hop {
 	newest := hop{}
 	for i := range headers {
@@ -186,8 +186,8 @@ func valueOf(headers []dlq.Header, names []string, fromEnd bool) []byte {
 	return nil
 }
 
-// ownRecord returns the record of the message before its failure: with its own headers, in order, with duplicates. A
-// header cannot tell a null key from an empty key.
+// ownRecord returns the record of the message before its failure: with its own headers, in order, with duplicates. An empty
+// header for the key counts as a null key, since the header cannot tell a null key from an empty key.
 func ownRecord(r *dlq.Record) dlq.Record {
 	own, added := *r, familiesOf(r.Headers)
 	own.Headers = without(r.Headers, added)
@@ -202,14 +202,14 @@ func ownRecord(r *dlq.Record) dlq.Record {
 	return own
 }
 
-// ownPointed is ownRecord for the record that a message points to. That is no dead letter, and keeps the headers of families.
+// ownPointed is ownRecord for the record that a message points to. That record is no dead letter, so it keeps the headers of families.
 func ownPointed(r dlq.Record) dlq.Record {
 	r.Headers = without(r.Headers, nil)
 	return r
 }
 
-// ComesOff tells which headers of a dead letter are not sent back with it: the headers of families, of bookkeeping, the name of
-// the group, and those of earlier retries.
+// ComesOff tells which headers of a dead letter are removed when it is sent back: the headers of families and of bookkeeping,
+// the header with the name of the group, and the headers that earlier retries have added.
 func ComesOff(headers []dlq.Header) func(dlq.Header) bool { return addedBy(familiesOf(headers)) }
 
 func addedBy(added []*family) func(dlq.Header) bool {

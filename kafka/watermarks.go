@@ -33,8 +33,8 @@ type WatermarkStore interface {
 // watermarkTimeout bounds a poll. The lease lasts longer.
 const watermarkTimeout = 20 * time.Second
 
-// offsetsTimeout bounds the fetch of the committed offsets, within a poll. A group whose
-// coordinator is away takes all of that time.
+// offsetsTimeout bounds each request of a poll for committed offsets, ends or starts. A group
+// whose coordinator is away takes all of that time.
 const offsetsTimeout = 5 * time.Second
 
 // WatermarkPoller publishes how far consumer groups have committed. Of several pollers, one
@@ -56,7 +56,7 @@ type WatermarkPoller struct {
 	lease    dlq.WatermarkLease
 	// pending has the targets whose offsets were fetched and are not published yet.
 	pending map[int32]*pendingTarget
-	// groups are the groups of the latest fetch.
+	// groups has the groups of the latest fetch, with why Kafka refused them, and at the time of that fetch.
 	groups map[string]string
 	at     time.Time
 	denied hourly
@@ -137,8 +137,8 @@ func (w *WatermarkPoller) Poll(ctx context.Context) (published bool, err error) 
 	return err == nil, err
 }
 
-// fetch makes targets pending, but for targets whose dead-letter topics have an unknown end,
-// as when a partition has no leader.
+// fetch makes targets pending. It leaves out targets that Kafka cannot describe now, and targets with a dead-letter
+// topic whose end is unknown, for example because a partition has no leader.
 func (w *WatermarkPoller) fetch(ctx context.Context) error {
 	scope, err := w.store.WatermarkScope(ctx)
 	if err != nil {
@@ -192,7 +192,7 @@ func (w *WatermarkPoller) fetch(ctx context.Context) error {
 	return nil
 }
 
-// groupsOf are the groups that were fetched, with why Kafka refused them, and those that are away.
+// groupsOf returns the fetched groups with why Kafka refused them, and the groups that are away. It fails if all are away.
 func (w *WatermarkPoller) groupsOf(offsets kadm.FetchOffsetsResponses) (groups map[string]string, away []string, err error) {
 	groups = map[string]string{}
 	for group, fetched := range offsets {
@@ -234,7 +234,7 @@ func (w *WatermarkPoller) takesBack(target *dlq.WatermarkTarget, topic string) b
 	return origin == target.Topic || slices.Contains(target.DLQTopics, topic)
 }
 
-// currentID is the id of a topic; zero for a missing topic.
+// currentID is the id of a topic, and zero if Kafka does not describe the topic.
 func currentID(topics kadm.TopicDetails, topic string) dlq.ID {
 	if found, exists := topics[topic]; exists && found.Err == nil {
 		return topicIDOr(found.ID, topic)
@@ -242,8 +242,8 @@ func currentID(topics kadm.TopicDetails, topic string) dlq.ID {
 	return dlq.ID{}
 }
 
-// deadLetterEnds are the ends of the partitions of the dead-letter topics that can take messages of
-// the targets back, but for partitions that never had a record. A topic with an unknown end has nil.
+// deadLetterEnds returns the end offsets of the dead-letter topics into which messages of the targets can come back. It leaves
+// out partitions that never had a record. A topic has nil if the end of any partition is unknown.
 func (w *WatermarkPoller) deadLetterEnds(ctx context.Context, topics kadm.TopicDetails, targets []dlq.WatermarkTarget) map[string][]partitionEnd {
 	ends := map[string][]partitionEnd{}
 	var names []string
@@ -284,8 +284,8 @@ func (w *WatermarkPoller) deadLetterEnds(ctx context.Context, topics kadm.TopicD
 	return ends
 }
 
-// pass forgets the ends that ingest has passed, and the ends that ingest never will pass: the topic is gone or
-// denied, or Kafka has deleted the records.
+// pass forgets the ends that ingest has passed, and the ends that ingest will never pass, because the topic is
+// gone or denied, or because Kafka has deleted the records.
 func (w *WatermarkPoller) pass(ctx context.Context) error {
 	behind := map[partitionEnd]bool{}
 	for _, p := range w.pending {
