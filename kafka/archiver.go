@@ -26,7 +26,7 @@ const (
 
 // ExhaustedStore has the exhausted messages that must still be published.
 type ExhaustedStore interface {
-	// ExhaustedTopics returns their dead-letter topics.
+	// ExhaustedTopics returns the dead-letter topics of these messages.
 	ExhaustedTopics(ctx context.Context) ([]string, error)
 	// PublishExhausted passes the first messages of a topic after the given message to
 	// publish, and forgets the messages for which publish returns true. It returns the messages that
@@ -70,14 +70,14 @@ func (a *Archiver) Run(ctx context.Context) {
 	every(ctx, archiveInterval, a.publishAll)
 }
 
-// warn logs why messages wait: for each topic and category of errors once an hour.
+// warn logs why messages wait, once an hour for each topic and category of errors.
 func (a *Archiver) warn(ctx context.Context, topic string, err error) {
 	if ctx.Err() == nil && a.logged.isDue(topic+" "+string(dlq.CategoryOf(err))) {
 		a.log.Warn("exhausted messages wait for their archive topic; trying again", zap.String("topic", topic), zap.Error(err))
 	}
 }
 
-// publishAll gives each topic that is due a turn. A topic that fails does not stop the later topics.
+// publishAll gives a turn to each topic that is due. A topic that fails does not stop the later topics.
 func (a *Archiver) publishAll(ctx context.Context) {
 	topics, err := a.store.ExhaustedTopics(ctx)
 	if err != nil {
@@ -100,8 +100,8 @@ func (a *Archiver) publishAll(ctx context.Context) {
 	}
 }
 
-// dueTopics returns the archive topics of the topics that do not wait, and forgets the walks
-// of topics without exhausted messages.
+// dueTopics returns the archive topics of the dead-letter topics that need not wait, and forgets
+// the walks of topics without exhausted messages.
 func (a *Archiver) dueTopics(ctx context.Context, topics []string) map[string]string {
 	walks, archives := map[string]*walk{}, map[string]string{}
 	for _, topic := range topics {
@@ -119,9 +119,9 @@ func (a *Archiver) dueTopics(ctx context.Context, topics []string) map[string]st
 	return archives
 }
 
-// unusable returns the archive topics that do not exist, and those that Kafka does not show
-// to this client. A single request asks for all of them, since a publish to a missing topic
-// takes a second to fail.
+// unusable returns why archive topics cannot be used: a topic does not exist, or Kafka does not
+// show it to this client. A single request asks for all of them, since a publish to a missing
+// topic takes a second to fail.
 func (a *Archiver) unusable(ctx context.Context, archives map[string]string) (map[string]error, error) {
 	names := slices.Compact(slices.Sorted(maps.Values(archives)))
 	ctx, cancel := context.WithTimeout(ctx, a.publisher.deliveryLimit())
@@ -159,7 +159,7 @@ func (a *Archiver) publishTopic(ctx context.Context, topic, archive string, w *w
 	}
 }
 
-// publish publishes messages, and returns which of them are done, and the error of each.
+// publish publishes messages, and returns for each message whether it is done, and its error.
 func (a *Archiver) publish(ctx context.Context, topic, archive string, page []dlq.Exhausted) (done []bool, errs []error) {
 	done, errs = make([]bool, len(page)), a.publisher.archive(ctx, archive, page)
 	label := a.labels.Of(topic)

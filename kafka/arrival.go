@@ -45,8 +45,8 @@ func arrivalOf(topics *dlq.Topics, dlqTopic string, record dlq.Record, failure d
 	}
 }
 
-// Intake makes arrivals of dead letters that do not come from Kafka. They are as they would
-// be as records of a dead-letter topic.
+// Intake makes arrivals of dead letters that do not come from Kafka, as if they were records of
+// a dead-letter topic.
 type Intake struct {
 	Topics     *dlq.Topics
 	Grouping   *dlq.Grouping

@@ -46,7 +46,7 @@ func (a *assignment) partitionID() dlq.Partition {
 }
 
 // recreated is the same partition of the re-created topic, at a position that the
-// database cannot have, so that followDatabase reads the real one.
+// database cannot have, so that followDatabase replaces it by the position in the database.
 func (a *assignment) recreated(topicID [16]byte) *assignment {
 	return &assignment{topicPartition: a.topicPartition, topicID: topicID, position: dlq.Position{Next: math.MinInt64}, committed: -1, since: time.Now()}
 }
@@ -66,7 +66,7 @@ func (s *assignmentSet) assignment(p topicPartition) *assignment {
 }
 
 // replace replaces assignments that are still in the set by new assignments with
-// these positions, and returns the latter.
+// these positions, and returns the new assignments.
 func (s *assignmentSet) replace(assignments []*assignment, positions []dlq.Position) (after []*assignment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

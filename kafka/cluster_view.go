@@ -17,13 +17,13 @@ import (
 // Needs are the topics and groups of a cluster that the manager uses.
 type Needs struct {
 	Topics *dlq.Topics
-	// Routes lead to the targets of the messages that may come; nil for their original topics.
+	// Routes lead to the targets of the messages that may arrive. Nil leads to their original topics.
 	Routes *dlq.Targets
 	// Targets are topics that messages wait for, or that the configuration names.
 	Targets []string
 	// Archives is nil if exhausted messages are not published.
 	Archives *dlq.ArchiveTopics
-	// Group is the ingest's. Consumers are groups whose offsets are read.
+	// Group is the consumer group of the ingest. Consumers are groups whose offsets are read.
 	Group     string
 	Consumers []string
 }
@@ -35,10 +35,10 @@ type ClusterView struct {
 	DeadLetters []string
 	// Unmatched are topics that look like dead-letter topics, and match no pattern.
 	Unmatched []string
-	// Missing are targets that do not exist or are hidden, and MissingArchives archive topics.
+	// Missing are targets that do not exist or are hidden. MissingArchives are such archive topics.
 	Missing, MissingArchives []string
-	// Denied are permissions that are missing, such as "WRITE on the topic orders". Without
-	// those in DeniedReports, only figures are missing.
+	// Denied and DeniedReports are missing permissions, such as "WRITE on the topic orders".
+	// Without the permissions in DeniedReports, only figures are missing.
 	Denied, DeniedReports []string
 }
 
@@ -99,7 +99,7 @@ func ViewCluster(ctx context.Context, client *kgo.Client, n Needs) (ClusterView,
 	return v, err
 }
 
-// writes notes the topics that the user may not write, and returns those that are missing.
+// writes notes the topics that the user may not write, and returns the missing topics.
 func (v *ClusterView) writes(allowed map[string]int32, topics []string) (missing []string) {
 	for _, topic := range topics {
 		if operations, exists := allowed[topic]; exists {
@@ -133,7 +133,7 @@ func (v *ClusterView) groups(ctx context.Context, client *kgo.Client, n Needs) e
 			}
 		}
 		switch {
-		case errors.Is(err, kerr.GroupAuthorizationFailed): // also of the request for the coordinator
+		case errors.Is(err, kerr.GroupAuthorizationFailed): // the request for the coordinator fails with it too
 			needs(denied, "group "+group, 0, operation)
 		case err != nil:
 			return fmt.Errorf("kafka: %w: %w", dlq.ErrUnavailable, err)

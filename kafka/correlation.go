@@ -29,7 +29,7 @@ func traceID(headers []dlq.Header) (id string) {
 // maxTraceparent is longer than any version of the header.
 const maxTraceparent = 512
 
-// maxCorrelationID is the longest value that is an id and not something else.
+// maxCorrelationID is the longest value that counts as an id.
 const maxCorrelationID = 255
 
 // correlationID is the value of the first header with a correlation id, or empty. Binary values

@@ -66,8 +66,8 @@ func categoryOf(err error) dlq.Category {
 	}
 }
 
-// withGrant adds to a refusal of Kafka's authorizer which operation to grant. Its own text names
-// neither the operation nor the topic or group. A refusal that is about neither of these stays as it is.
+// withGrant adds the operation to grant to a refusal of Kafka's authorizer, whose own text names neither the
+// operation nor the topic or group. Any other error stays as it is.
 func withGrant(err error, operation kmsg.ACLOperation, topic, group string) error {
 	switch {
 	case topic != "" && errors.Is(err, kerr.TopicAuthorizationFailed):

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// watchTimeout bounds a measurement of the lag with its ping.
+// watchTimeout bounds a ping and the measurement of the lag after it.
 const watchTimeout = 5 * time.Second
 
 // errorPause is the pause after a failed fetch, so that a broker which refuses every fetch
@@ -56,8 +56,8 @@ func (in *Ingest) settleErrors(ctx context.Context, fetches kgo.Fetches) {
 	}
 }
 
-// watch measures the lag and checks whether the brokers answer, beside the poll
-// loop, so the lag is known also while the store is unavailable.
+// watch measures the lag and checks whether the brokers answer. It runs beside the poll
+// loop, so the lag is also known while the store is unavailable.
 func (in *Ingest) watch(ctx context.Context) {
 	admin := kadm.NewClient(in.client)
 	every(ctx, in.o.WatchInterval, func(ctx context.Context) { in.observe(ctx, admin) })
@@ -80,7 +80,7 @@ func (in *Ingest) observe(ctx context.Context, admin *kadm.Client) {
 	}
 }
 
-// observeLag computes the lag from offsets.
+// observeLag computes the lag from the positions and the end offsets of the assigned partitions.
 func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 	positions := in.assignments.positions()
 	for topic := range positions {
@@ -140,8 +140,8 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 	return in.observeExpiring(ctx, admin, positions, starts, behind)
 }
 
-// observeExpiring counts the records that retention deletes soon, of the topics that have a
-// lag. Topics with the same retention share a request.
+// observeExpiring counts, in the topics behind, the records that are not stored yet and that
+// retention deletes soon. Topics with the same retention share a request.
 func (in *Ingest) observeExpiring(
 	ctx context.Context, admin *kadm.Client, positions map[string]map[int32]int64, starts kadm.ListedOffsets, behind []string,
 ) error {

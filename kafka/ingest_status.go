@@ -15,13 +15,13 @@ import (
 // IngestStatus is the state of the ingest, for readiness checks.
 type IngestStatus struct {
 	// Running is true while Run runs, also during a wait and during the stop.
-	// Otherwise nothing else is set.
+	// If Running is false, no other field is set.
 	Running bool
-	// Partitions is how many are assigned to this process now. 0 is no error: other
-	// replicas may have them, or no topic matches yet.
+	// Partitions is how many partitions are assigned to this process now. 0 is no error:
+	// other replicas may have them all, or no topic matches yet.
 	Partitions int
-	// Waiting is a constant WaitingFor…, or empty. Since is when the waiting
-	// began, and LastError the reason.
+	// Waiting is one of the constants WaitingFor…, or empty. Since is when the wait began,
+	// and LastError is its reason.
 	Waiting   string
 	Since     time.Time
 	LastError string
@@ -29,7 +29,7 @@ type IngestStatus struct {
 	// read-only, too many messages are PENDING, or Kafka had deleted records before they
 	// were read.
 	Notice string
-	// Lost is how many offsets Kafka had deleted before they were read, since the start.
+	// Lost is how many offsets Kafka had deleted before they were read, counted since Run began.
 	Lost int64
 }
 
@@ -50,7 +50,7 @@ const (
 	storeFails     reason = iota
 	groupFails            // the consumer group cannot be joined
 	brokersFail           // no broker answers, or a broker refuses a fetch
-	tooManyPending        // messages are PENDING
+	tooManyPending        // the number of PENDING messages has reached a limit
 )
 
 var waitingFor = [...]string{storeFails: WaitingForStore, groupFails: WaitingForKafka, brokersFail: WaitingForKafka, tooManyPending: WaitingForMaxPending}

@@ -30,7 +30,7 @@ func (l logger) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 	l.log.Sugar().Logw(zapLevel(level), msg, keyvals...)
 }
 
-// hourly lets an error that lasts into the log once an hour for each topic or group.
+// hourly limits the log lines of a lasting error to one an hour for each topic or group.
 type hourly struct {
 	mu     sync.Mutex
 	since  time.Time

@@ -15,10 +15,10 @@ import (
 
 // loginPatience is how long a call waits for a password that the brokers accept. A password
 // is changed in the brokers first and then in its file, or in reverse, and not every broker learns
-// of the change at once. The client library reads the file for every new connection, and repeats the
-// refused login of a produce or a metadata request for as long as a record may wait, but not
-// the login of any other request, such as for a producer id. loginPatience is shorter than
-// readiness checks may take, so that they report why.
+// of the change at once. The client library reads the file for every new connection. It repeats a refused
+// login of a produce or metadata request for as long as a record may wait, but not the login of any other
+// request, such as the request for a producer id. loginPatience is shorter than readiness checks may take,
+// so that they report the refusal.
 const loginPatience = 1500 * time.Millisecond
 
 // Pauses between two logins.
@@ -52,12 +52,11 @@ func isRefusedLogin(err error) bool {
 	return errors.Is(err, kerr.SaslAuthenticationFailed)
 }
 
-// sendAll sends the messages, and then those again whose login was refused. No message is sent
-// again after a produce request had no answer: the client repeats such a request, and if the
-// login is refused then, the message fails with that refusal although the first request may have been
-// written. The second request would have another producer id, so the broker would write the message
-// twice. The request may belong to another call: the client does not tell whose messages
-// a request had.
+// sendAll sends the messages, and sends messages again whose login was refused. But once a produce request
+// had no answer, nothing is sent again. The client repeats such a request itself. If the login of the
+// repetition is refused, the message fails with that refusal, although the broker may have written the first
+// request. A message that is sent again has another producer id, so the broker would write it twice. The
+// unanswered request may belong to another call: the client does not tell whose messages a request had.
 func (d *dispatch) sendAll(ctx context.Context) {
 	next, unanswered := d.send, d.publisher.unanswered.produced.Load()
 	_ = untilLoggedIn(ctx, func() error { // each message keeps its own error
@@ -84,8 +83,8 @@ func (u *unansweredRequests) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, reques
 	}
 }
 
-// sendRefused sends messages one at a time, so that a key's messages stay in order. The end is at
-// the next refusal.
+// sendRefused sends the messages whose login was refused, one at a time, so that a key's messages stay in
+// order. It stops at the next refusal.
 func (d *dispatch) sendRefused(ctx context.Context) error {
 	for i := range d.sends {
 		s := &d.sends[i]

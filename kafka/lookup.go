@@ -20,12 +20,12 @@ import (
 // lookupTimeout bounds a lookup. An available broker answers in milliseconds.
 const lookupTimeout = 4 * time.Second
 
-// Lookup asks Kafka now and then, with a connection for each call. It is safe for concurrent
-// use.
+// Lookup reads from Kafka for rare calls, with connections of its own for each call. It is safe
+// for concurrent use.
 type Lookup struct {
 	o   Options
 	log *zap.Logger
-	// slots bounds the lookups at once. Each has a connection, and perhaps a record in memory.
+	// slots bounds the concurrent lookups. Each lookup has connections, and perhaps a record in memory.
 	slots *semaphore.Weighted
 }
 
@@ -46,10 +46,10 @@ func (l *Lookup) client(ctx context.Context, name string, more ...kgo.Opt) (clie
 	return client, func() { client.Close(); l.slots.Release(1) }, nil
 }
 
-// Fetch reads the record that a pointer names; see dlq.Detail.IsPointer. The record is at an
-// origin, for a dead letter that was written at the given time.
-// The error wraps dlq.ErrGone when Kafka no longer has the record, or when the origin names
-// none. Other errors may pass.
+// Fetch reads the record at the origin that a pointer names; see dlq.Detail.IsPointer. written is
+// when the pointer itself was written. The error wraps dlq.ErrGone when Kafka no longer has the
+// record, or when the origin names no partition or offset. After another error, a later call may
+// succeed.
 func (l *Lookup) Fetch(ctx context.Context, origin dlq.Origin, written time.Time) (dlq.Record, error) {
 	if origin.Partition == nil || origin.Offset == nil {
 		return dlq.Record{}, fmt.Errorf("the dead letter names no partition and offset: %w", dlq.ErrGone)
@@ -116,9 +116,9 @@ func recordOf(r *kgo.Record) dlq.Record {
 	return dlq.Record{Key: r.Key, Value: r.Value, Headers: headers, Timestamp: r.Timestamp.UTC()}
 }
 
-// pointedBy returns the origin that a message only points to, or nil for a message
-// with a record of its own. The origin is in the topic that the message goes to: otherwise
-// the headers of a dead letter could copy any record into any topic.
+// pointedBy returns the origin that a message only points to, or nil for a message with a
+// record of its own. The origin must be in the message's original topic: otherwise the
+// headers of a dead letter could copy any record into any topic.
 func pointedBy(e *dlq.Envelope) *dlq.Origin {
 	if e.Record.Key != nil || e.Record.Value != nil {
 		return nil
@@ -132,9 +132,9 @@ func pointedBy(e *dlq.Envelope) *dlq.Origin {
 	return nil
 }
 
-// EndOffsets returns the offset of the next record of every partition of the topics, sorted
-// by topic and partition. Topics that do not exist are left out, and topics that the
-// manager may not read. Other errors wrap dlq.ErrUnavailable.
+// EndOffsets returns the offset of the next record of every partition of the topics, sorted by
+// topic and partition. It leaves out topics that do not exist, and topics that the manager may
+// not read. Its errors wrap dlq.ErrUnavailable.
 func (l *Lookup) EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffset, error) {
 	if len(topics) == 0 {
 		return nil, nil // a request without topics would ask for all
@@ -167,8 +167,8 @@ func (l *Lookup) EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffs
 	return ends, endsError(listed)
 }
 
-// endsError is the error of a topic that exists. Without the end of a partition, its old
-// records would count as new.
+// endsError returns an error if the end of a partition is unknown, except in topics that are missing
+// or denied. Without an end, the old records of the partition would count as new.
 func endsError(listed kadm.ListedOffsets) error {
 	var failed error
 	listed.Each(func(o kadm.ListedOffset) {

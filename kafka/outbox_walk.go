@@ -10,8 +10,8 @@ import (
 // archiveMaxWait is the longest wait before a topic gets another turn.
 const archiveMaxWait = 3 * time.Minute
 
-// walk goes through the outbox of a topic, in one turn or several, and passes over messages
-// that fail, and the next walk tries them again. So they block no other.
+// walk goes through the outbox of a topic, in one turn or several. It passes over messages that
+// fail, so that they block no other message, and the next walk tries them again.
 type walk struct {
 	after  dlq.Exhausted // the last message that was passed
 	failed bool          // a message failed
@@ -31,16 +31,16 @@ func (w *walk) end() {
 	*w = *next
 }
 
-// delay lets the topic wait before its next turn: not after the first failure, then twice as
-// long after each.
+// delay sets the wait before the topic's next turn: none after the first failure, then
+// archiveInterval, and twice as long after each further failure.
 func (w *walk) delay() {
 	w.due = time.Now().Add(w.wait)
 	w.wait = min(max(2*w.wait, archiveInterval), archiveMaxWait)
 }
 
-// pass moves beyond a page, and reports whether the turn goes on: when nothing of a page was
-// published, although the archive topic did not refuse the records themselves, later pages
-// are unlikely to succeed now.
+// pass moves beyond a page, and reports whether the turn goes on. It does not, if no message of
+// the page was published and some error was not about the record itself: then later pages are
+// unlikely to succeed now.
 func (w *walk) pass(page []dlq.Exhausted, errs []error) bool {
 	last := page[len(page)-1]
 	w.after = dlq.Exhausted{Seq: last.Seq, ID: last.ID}

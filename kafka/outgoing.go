@@ -12,9 +12,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Original returns the record of a message before its failure, for a target
-// outside Kafka. If the message only points to its record, the record is fetched with lookup; nil
-// without Kafka. The error is a *dlq.DeliveryError.
+// Original returns the record of a message before its failure, for a target outside Kafka. If
+// the message only points to its record, lookup fetches the record; lookup is nil without Kafka.
+// The error is a *dlq.DeliveryError.
 func Original(ctx context.Context, e *dlq.Envelope, lookup *Lookup) (dlq.Record, error) {
 	origin := pointedBy(e)
 	if origin == nil {
@@ -33,7 +33,7 @@ func Original(ctx context.Context, e *dlq.Envelope, lookup *Lookup) (dlq.Record,
 // outgoing builds the record to republish, with the same value, byte for byte, and the
 // message's own headers. Two more headers identify the message if it comes back.
 //
-// Its timestamp is new. With the original timestamp, a target with a short retention
+// The record's timestamp is new. With the original timestamp, a target with a short retention
 // would delete the record on arrival. The client's delivery timeout counts from the
 // timestamp too, and would already be over.
 func outgoing(e *dlq.Envelope, own dlq.Record, republishKey string) *kgo.Record {
@@ -47,7 +47,7 @@ func outgoing(e *dlq.Envelope, own dlq.Record, republishKey string) *kgo.Record 
 	return r
 }
 
-// withHeaders are the headers of a message, and more.
+// withHeaders returns the headers of a message, followed by more headers.
 func withHeaders(headers []dlq.Header, more ...kgo.RecordHeader) []kgo.RecordHeader {
 	all := make([]kgo.RecordHeader, 0, len(headers)+len(more))
 	for _, header := range headers {

@@ -23,16 +23,16 @@ func (t targetSet) hasAll(topic string, n int) bool {
 	return true
 }
 
-// route has the partition that a record is sent to. The client library writes a route
-// in its own goroutines, and only before the record's promise. Read the route after
-// that.
+// route has the partition that a record is sent to. The client library writes a route in its
+// own goroutines, and only before it calls the record's promise. Read the route only after
+// that call.
 type route struct {
 	closed targetSet
-	// anyPartition: the record may go to any partition, because its key is null or a
-	// generated UUID. An empty key is a key.
+	// anyPartition is set if the record may go to any partition, because its key is null or
+	// a generated UUID. An empty key is a key.
 	anyPartition bool
-	// partition is dlq.AnyPartition, and partitions (the topic's number of them) is
-	// zero, until the client knows the topic.
+	// partitions is the topic's number of partitions. Until the client knows the topic,
+	// partition is dlq.AnyPartition and partitions is 0.
 	partition  int32
 	partitions int
 	refused    bool // because the target is closed

@@ -16,7 +16,7 @@ import (
 // a single topic. Kafka keeps the remaining records.
 type pendingLimit struct {
 	// remaining is how many more messages of each counted topic may be stored before the
-	// next count; remainingTotal is the same for all topics.
+	// next count. remainingTotal is how many more of all topics together.
 	remaining      map[string]int64
 	remainingTotal int64
 	paused         map[string]bool

@@ -18,7 +18,7 @@ type PublishMetrics struct {
 	topics   dlq.TopicLabels
 }
 
-// NewPublishMetrics registers them. A Publisher has its own; see Publisher.Metrics.
+// NewPublishMetrics registers the metrics, unless reg is nil. A Publisher has its own; see Publisher.Metrics.
 func NewPublishMetrics(reg prometheus.Registerer) *PublishMetrics {
 	m := &PublishMetrics{
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -42,7 +42,7 @@ func (o Options) dial(ctx context.Context, network, address string) (net.Conn, e
 	return (&tls.Dialer{NetDialer: plainDialer, Config: config}).DialContext(ctx, network, address)
 }
 
-// mechanism returns nil when there is nothing to authenticate with.
+// mechanism returns nil when no mechanism is set.
 func (s SASL) mechanism() sasl.Mechanism {
 	scramAuth := func(context.Context) (scram.Auth, error) {
 		secret, err := s.Password()

@@ -37,8 +37,8 @@ func Suspicion(headers []dlq.Header) string {
 }
 
 // lostValue recognises a dead letter of SmallRye whose key could not be deserialised, and
-// whose value could: the framework writes the bytes of the key into the value. Sent back, it
-// would be another message.
+// whose value could: the framework writes the bytes of the key into the value. A retry would send
+// another message than the consumer got.
 func lostValue(headers []dlq.Header) string {
 	const keyData, valueData = "deserialization-failure-key-data", "deserialization-failure-value-data"
 	if valueOf(headers, []string{keyData}, false) == nil || valueOf(headers, []string{valueData}, false) != nil {

@@ -60,11 +60,11 @@ func topicIDs(ctx context.Context, client *kgo.Client, topics []string) (map[str
 }
 
 const (
-	// targetIDAge is how old the id of a target may be. An id of before does no harm: a topic
-	// that was made anew is recognised by its other id.
+	// targetIDAge is how old the id of a target may be. An outdated id does no harm: it differs from
+	// the id of the re-created topic, so nothing takes the new topic for the old topic.
 	targetIDAge = 10 * time.Second
-	// targetIDTimeout bounds the request. Without an answer the message is delivered, but nobody can
-	// tell whether a consumer got past the message.
+	// targetIDTimeout bounds the request for ids. The messages are delivered by then. But without
+	// the id, nobody can tell whether a consumer got past a message.
 	targetIDTimeout = 2 * time.Second
 )
 
@@ -80,7 +80,7 @@ func (d *dispatch) nameTopicIDs(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, targetIDTimeout)
 	defer cancel()
 	topics := slices.Collect(maps.Keys(acknowledged))
-	described, _ := describeTopics(ctx, d.publisher.batched, topics, targetIDAge) // without an answer they stay unknown
+	described, _ := describeTopics(ctx, d.publisher.batched, topics, targetIDAge) // without an answer the ids stay unknown
 	for i := range d.sends {
 		s := &d.sends[i]
 		if topic, found := described[s.record.Topic]; found && topic.ErrorCode == 0 && s.acknowledgement != nil {
