@@ -19,8 +19,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Options configures a Server. The defaults of limits are those of the configuration. A field that may be missing says what
-// its zero value stands for.
+// Options configures a Server. The configuration has the defaults of limits. The comment of an optional field says what its
+// zero value means.
 type Options struct {
 	Store Store
 	// Database is the same store. It is nil if messages are in memory; then the requests that need
@@ -65,8 +65,8 @@ type Options struct {
 	CORSOrigins []string
 	// ServesTLS makes browsers use HTTPS only, from their first visit on.
 	ServesTLS bool
-	// MaxPending and MaxPendingPerTopic are the limits of the ingest, in PENDING
-	// messages of all topics and of one. At a limit the ingest stops; 0 is no limit.
+	// MaxPending and MaxPendingPerTopic are the limits of the ingest, in PENDING messages of
+	// all topics together and of each topic. At a limit the ingest stops; 0 is no limit.
 	MaxPending, MaxPendingPerTopic int64
 	// Ready returns for every dependency why it is unavailable, or nil. /readyz shows
 	// only the names.
@@ -95,7 +95,7 @@ type Options struct {
 	TraceLink  dlq.TraceLink
 	RecordLink dlq.RecordLink
 
-	// Suspicion says why headers are known to attack consumers, and is empty for others.
+	// Suspicion says why headers are known to attack consumers, and is empty for harmless headers.
 	Suspicion func([]dlq.Header) string
 	// ComesOff tells which headers of a dead letter are not sent back with it.
 	ComesOff func([]dlq.Header) func(dlq.Header) bool
@@ -104,7 +104,7 @@ type Options struct {
 	// Targets decides where messages go; nil for their original topics.
 	Targets *dlq.Targets
 
-	// ArchiveAfter and PurgeAfter are how long ago a message ended when it is archived and purged. Zero shows no time.
+	// ArchiveAfter and PurgeAfter are how long after its end a message is archived and purged. Zero shows no time.
 	ArchiveAfter, PurgeAfter time.Duration
 
 	// RetryWait is how long a retry call waits for the end of its workflow
@@ -128,7 +128,7 @@ type Options struct {
 	MaxExports int
 	// PlanTTL is how long a job can be started from a plan.
 	PlanTTL time.Duration
-	// ScanWait is how long a list that reads many messages, or an export, waits while others run. Default 2 s.
+	// ScanWait is how long a list that reads many messages, or an export, waits for its slot. Default 2 s.
 	ScanWait time.Duration
 	// ReadTimeout limits the reading of a request, WriteTimeout the writing of its
 	// answer, IdleTimeout the pause between two requests of a connection.
@@ -141,7 +141,7 @@ type Options struct {
 	// AnswerMemory is the budget for all answers in flight, in bytes. Bodies of requests are
 	// bounded by BodyLimit and MaxConnections.
 	AnswerMemory int64
-	// AnswerWait is how long a request waits for its share of it. Default 5 s.
+	// AnswerWait is how long a request waits for its share of AnswerMemory. Default 5 s.
 	AnswerWait  time.Duration
 	HeaderLimit int
 	URILimit    int
@@ -181,7 +181,7 @@ type Server struct {
 	rates, refusedTokens *rateLimiter
 	refusals             *refusals
 	topicRetryMu         sync.Mutex
-	topicRetry           *topicRetry // the last one, without a database
+	topicRetry           *topicRetry // the latest retry-all without a database
 	memory               *memoryServer
 
 	mu       sync.Mutex
@@ -251,7 +251,7 @@ type handler func(ctx context.Context, c *fiber.Ctx, q *query) error
 
 type idHandler func(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error
 
-// about gives a handler the id in its path. A resource that the handler does not find is named with its kind.
+// about gives a handler the id in its path. If the handler does not find the resource, the error names its kind and id.
 func about(kind string, h idHandler) handler {
 	return func(ctx context.Context, c *fiber.Ctx, q *query) error {
 		id, err := pathID(c, kind)
@@ -273,9 +273,9 @@ func ofTopic(h func(ctx context.Context, c *fiber.Ctx, q *query, topic string) e
 	}
 }
 
-// withDeadline gives a handler a deadline, since Fiber's own context does not end when
-// the client disconnects. It refuses parameters other than those named, and answers 304 to a caller that
-// has the answer already.
+// withDeadline gives a handler a deadline, since Fiber's own context does not end when the client disconnects. A handler with
+// parameters checks q.err, which has the unknown parameters; for handlers without parameters withDeadline checks q.err. A
+// caller that has the answer already gets 304.
 func (s *Server) withDeadline(h handler, parameters ...string) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		q := readQuery(string(c.Request().URI().QueryString()), parameters)

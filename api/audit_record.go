@@ -18,7 +18,7 @@ type requestedKey struct{}
 // requested is the row of the audit for a request that changes or exports something.
 type requested struct {
 	// Handlers and the guard complete the operation. Its WorkflowID is set once a command or a job has been
-	// recorded, so that its failure is too.
+	// recorded. A failure after that is recorded too.
 	dlq.Operation
 	// isPlan is set when the request changes no messages, so that an error is not recorded.
 	isPlan bool
@@ -137,9 +137,9 @@ func (s *Server) completeRefusal(ctx context.Context, c *fiber.Ctx, r *requested
 	}
 }
 
-// recordingRetries records each command to a workflow before it is sent. The store records
-// those that it changes itself, such as a new job. Each command is written out, so that no new
-// one passes unrecorded.
+// recordingRetries records each command to a workflow before it is sent. The store records the
+// changes that it makes itself, such as a new job. Each command has a method of its own here, so
+// that no new command passes unrecorded.
 type recordingRetries struct {
 	Waits
 	retries Retries
@@ -189,7 +189,7 @@ func (r recordingRetries) StartRetryMessage(ctx context.Context, asked *dlq.Oper
 	return execution, err
 }
 
-// SteerJob records a command to a bulk retry. The store records the stop of another job.
+// SteerJob records a command to a bulk retry. The store records the stop of a job of another kind.
 func (r recordingRetries) SteerJob(ctx context.Context, asked *dlq.Operation, j dlq.Job, c dlq.Command) error {
 	if j.Spec.Kind != dlq.KindRetry {
 		return r.retries.SteerJob(ctx, nil, j, c)

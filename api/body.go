@@ -34,8 +34,8 @@ const maxIntegerDigits = 19
 // jsonSpace is JSON's white space.
 const jsonSpace = " \t\r\n"
 
-// readBody reads the object of a request, or one without fields when the
-// request has no body.
+// readBody reads the object of a request. A request without a body counts
+// as an object without fields.
 func readBody(c *fiber.Ctx, known ...string) *body {
 	b := &body{fieldErrors: &fieldErrors{}}
 	raw := bytes.Trim(c.Request().Body(), jsonSpace) // as sent: Fiber's own Body would decompress it without a limit
@@ -108,14 +108,14 @@ func (b *body) nested(name string, known ...string) *body {
 	return b.inner(name, raw, known)
 }
 
-// inner reads an object within this one.
+// inner reads an object within this object.
 func (b *body) inner(name string, raw []byte, known []string) *body {
 	inner := &body{fieldErrors: b.fieldErrors, prefix: b.prefix + name + "."}
 	inner.object(b.prefix+name, raw, known)
 	return inner
 }
 
-// one reads a string, which is empty if it is no text.
+// one reads a string. Any other value counts as an empty string.
 func (b *body) one(name string) (value string, given bool) {
 	raw, given := b.fields[name]
 	if given {
@@ -168,8 +168,8 @@ func (b *body) integer(name string, least, most int) int {
 
 // integerOf decodes a JSON number without a fractional part in any notation. JSON
 // Schema counts 3348.0 and 1e3 as integers, and some programs write every number like
-// that. It works on the digits: a float64 would read 1.00000000000000000001 as 1, and
-// big.Rat would compute 1e999999999 in full.
+// that. integerOf works on the digits: a float64 would read 1.00000000000000000001 as 1,
+// and big.Rat would compute 1e999999999 in full.
 func integerOf(raw json.RawMessage) (int, bool) {
 	mantissa, exponent, hasExponent := strings.Cut(strings.ToLower(string(raw)), "e")
 	whole, fraction, _ := strings.Cut(mantissa, ".")

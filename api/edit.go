@@ -193,7 +193,7 @@ func (s *Server) encode(ctx context.Context, d *dlq.Detail, edit *dlq.Edit) (dlq
 	return decoded, err
 }
 
-// rejectUnencodable reports whether the error says that a value does not fit its schema.
+// rejectUnencodable rejects the value if err says that it does not fit its schema, and reports whether err says so.
 func (e *fieldErrors) rejectUnencodable(err error) bool {
 	var refused *dlq.EncodeError
 	if errors.As(err, &refused) {
@@ -202,13 +202,13 @@ func (e *fieldErrors) rejectUnencodable(err error) bool {
 	return refused != nil
 }
 
-// pointerHeaders begin the names of the headers of a share group's dead letter.
+// pointerHeaders is the prefix of the headers of a share group's dead letter.
 const pointerHeaders = "__dlq.errors."
 
 const badPointer = "without key and value must have no " + pointerHeaders +
 	" headers: it would only point to a record, which would be shown and sent instead"
 
-// isPointer reports whether the publisher would send the record that a record points to.
+// isPointer reports whether a record may only point to another record, which the publisher would send instead.
 func isPointer(r *dlq.Record) bool {
 	return r.Key == nil && r.Value == nil &&
 		slices.ContainsFunc(r.Headers, func(h dlq.Header) bool { return strings.HasPrefix(h.Key, pointerHeaders) })

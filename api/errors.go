@@ -90,8 +90,8 @@ func conflict(message string, cause error, details ...detail) *apiError {
 	return &apiError{status: http.StatusConflict, code: codeConflict, message: message, details: details, cause: cause}
 }
 
-// describeNotFound adds to dlq.ErrNotFound the kind and id of the missing resource. It
-// returns every other error unchanged, and an error that is described already.
+// describeNotFound adds the kind and id of the missing resource to dlq.ErrNotFound. It returns
+// every other error unchanged, and also an error that was described before.
 func describeNotFound(err error, kind string, id dlq.ID) error {
 	if _, isDescribed := errors.AsType[*apiError](err); isDescribed || !errors.Is(err, dlq.ErrNotFound) {
 		return err
@@ -200,8 +200,8 @@ func (f *fieldErrors) toError(summary string) error {
 	return invalid(summary+": "+strings.Join(names, ", "), f.details...)
 }
 
-// needsDatabase refuses a request that messages in memory are not enough for, and names the fields
-// that are the reason, if it is not the route.
+// needsDatabase refuses a request for which messages in memory are not enough. fields are the fields
+// that need a database; none if the route itself does.
 func needsDatabase(fields ...string) *apiError {
 	return &apiError{status: http.StatusNotImplemented, code: codeNeedsDatabase,
 		message: "this needs a database, and messages are kept in memory; set database.host (DLQ_DATABASE_HOST)",
@@ -209,7 +209,7 @@ func needsDatabase(fields ...string) *apiError {
 }
 
 // checkGiven refuses the parameters or fields of a request that need a database, if there is none.
-// works are the others.
+// works are the names that need none.
 func checkGiven[V any](s *Server, given map[string]V, works ...string) error {
 	if s.guard.hasDatabase() {
 		return nil

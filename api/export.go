@@ -96,7 +96,7 @@ func (s *Server) beginExport(ctx context.Context, c *fiber.Ctx, wanted dlq.ListQ
 
 var errStopping = unavailable("the server is stopping; continue at the last cursor", errors.New("the server is stopping"))
 
-// record fixes the end of the export in time and records its beginning.
+// record limits the export to messages that were created before now, and records its beginning in the audit.
 func (e *export) record(ctx context.Context, wanted dlq.ListQuery, limit int) error {
 	now, err := e.server.guard.Now(ctx)
 	if err != nil {
@@ -134,13 +134,13 @@ type export struct {
 	isStreaming bool
 	left        int
 	sent        int64
-	place       dlq.Keyset // up to which messages are sent or do not match
+	place       dlq.Keyset // all matching messages up to here are sent
 }
 
 // errReaderGone ends an export whose reader has disconnected, or was disconnected because it did not read in time.
 var errReaderGone = errors.New("the reader has gone")
 
-// chunks yields the lines in chunks, of which one may be empty. The only error is an error before the first line.
+// chunks yields the lines in chunks, which may be empty. It yields an error only before the first line.
 func (e *export) chunks(yield func([]byte, error) bool) {
 	defer e.release()
 	w := &exportWriter{out: bufio.NewWriterSize(yieldWriter(yield), exportChunk)}
@@ -270,7 +270,7 @@ func (e *export) end(w *exportWriter, err error) {
 	switch {
 	case errors.Is(err, errReaderGone):
 	case err != nil:
-		_ = w.last(translate(err).view(asked.RequestID)) // the reader may have gone, which needs no answer
+		_ = w.last(translate(err).view(asked.RequestID)) // if the reader has gone, nobody needs the line
 	default:
 		_ = w.last(map[string]any{"end": map[string]any{"count": e.sent, "cursor": messageCursor(e.place, true)}}) // likewise
 	}
@@ -284,7 +284,7 @@ type exportBody struct {
 	stop         func()
 	chunk        []byte
 	isEnded      bool
-	granted      int // how many bytes may be read before the time to write them begins anew
+	granted      int // how many bytes may be read before the write deadline is set again
 }
 
 func (b *exportBody) pull() error {

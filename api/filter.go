@@ -10,8 +10,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// negation is the field of a body whose fields exclude messages. Query parameters begin with it and
-// a dot.
+// negation is the field of a body whose fields exclude messages. Query parameters that exclude messages
+// begin with this name and a dot.
 const negation = "not"
 
 // filterNames are the fields of a body for the filters with one of these uses.
@@ -90,8 +90,8 @@ func (b *body) filterField(f *dlq.Filter, field dlq.FilterField) {
 	}
 }
 
-// filterText reads a text. If it may be empty, it still may not exclude messages: who leaves out an
-// empty text by mistake would delete all others.
+// filterText reads a text. An empty text may never exclude messages, even if the text may be empty: a
+// caller who sends an empty text by mistake would delete all other messages.
 func (b *body) filterText(name string, limit int, mayBeEmpty bool) (string, bool) {
 	text, given := b.text(name, limit)
 	switch {
@@ -104,7 +104,7 @@ func (b *body) filterText(name string, limit int, mayBeEmpty bool) (string, bool
 	return text, given
 }
 
-// texts reads an object whose values are texts. An empty one would choose all messages.
+// texts reads an object whose values are texts. An empty object would choose all messages.
 func (b *body) texts(field dlq.FilterField) map[string]string {
 	inner := b.nested(field.Name)
 	if inner.isNegation = b.isNegation; b.isQuery {
@@ -164,7 +164,7 @@ func (b *body) negations() (not []dlq.Filter) {
 	return not
 }
 
-// readFields makes fields of parameters. Filters are as in a body, and all others are texts.
+// readFields makes fields of parameters. Filters are as in a body, and all other fields are texts.
 func (q *query) readFields() {
 	fields, negated := map[string]any{}, map[string][]any{}
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
@@ -195,7 +195,7 @@ func (q *query) readFields() {
 	}
 }
 
-// filterOf is the filter of a known parameter, and the header or the path that it names. The field is empty for others.
+// filterOf is the filter of a parameter, and the header or the path that it names. For other parameters the field is empty.
 func filterOf(parameter string) (field dlq.FilterField, part string) {
 	for _, field := range dlq.FilterFields {
 		prefix := field.Part[:strings.Index(field.Part, ".")+1]

@@ -15,8 +15,8 @@ import (
 
 // Ends reads the ends of partitions.
 type Ends interface {
-	// EndOffsets returns the ends of every partition of those topics that exist, sorted by
-	// topic and partition. The error is dlq.ErrUnavailable while Kafka is unavailable.
+	// EndOffsets returns the end of every partition of the topics that exist, sorted by topic
+	// and partition. The error is dlq.ErrUnavailable while Kafka is unavailable.
 	EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffset, error)
 }
 
@@ -36,7 +36,7 @@ type fixedView struct {
 	Note     string         `json:"note"`
 }
 
-// markView is the end of a topic at the fix. Ends are at most maxShownEnds.
+// markView is the end of a topic at the fix. It shows at most maxShownEnds ends.
 type markView struct {
 	Topic      string    `json:"topic"`
 	Partitions int       `json:"partitions"`
@@ -65,7 +65,7 @@ func (s *Server) fixGroup(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID
 	if err != nil {
 		return err
 	}
-	// Before the ends are read, so that every record beyond them was also written after it.
+	// The time is taken before the ends, so that every record beyond the ends was written after this time.
 	if fix.At, err = s.guard.Now(ctx); err != nil {
 		return err
 	}
@@ -155,13 +155,13 @@ func (s *Server) regressionNote(ctx context.Context, c *fiber.Ctx, g *dlq.Group,
 	return note
 }
 
-// lacksOffset reports whether a message names no offset of its origin. Without memory for the message
-// it does not.
+// lacksOffset reports whether a message names no offset of its origin. It reports false if there is no
+// memory for the message.
 func (s *Server) lacksOffset(ctx context.Context, c *fiber.Ctx, id dlq.ID) bool {
 	if id.IsZero() {
 		return false
 	}
-	a := accessOf(ctx) // who may change the group need not be allowed to read the message
+	a := accessOf(ctx) // a principal who may change the group may lack the right to read the message
 	ctx = context.WithValue(ctx, accessKey{}, access{a.Principal, dlq.PermMessageRead})
 	if s.reserveDetail(ctx, c, id, false) != nil {
 		return false

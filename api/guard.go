@@ -9,13 +9,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// guard is the store as the principal of a request sees it: everything of other topics
-// does not exist. Handlers reach the store only through it. It reads the principal from the
-// context and refuses everything without one, so that a forgotten check fails closed.
+// guard is the store as the principal of a request sees it, without anything of topics that
+// the principal may not see. Handlers reach the store only through it. It reads the principal
+// from the context. Without a principal it refuses everything, so a forgotten check fails closed.
 //
-// A message belongs to its dead-letter topic, and a job to the topic that it names. A job
-// of a principal with some topics only is limited to them, even if it names an original
-// topic that other dead-letter topics have too.
+// A message belongs to its dead-letter topic, and a job to the topic that it names. If a
+// principal has some topics only, its jobs are limited to these topics, even if a job names an
+// original topic that other dead-letter topics have too.
 //
 // The guard also hides parts of messages; see mask.go.
 type guard struct {
@@ -53,7 +53,7 @@ func (g guard) List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error) 
 	return page, err
 }
 
-// Weigh also returns the topic of a message that the principal may not see.
+// Weigh returns the topic of a message also together with an error, if the principal may not see the message.
 func (g guard) Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error) {
 	found, err := g.store.Weigh(ctx, whole(id, isArchived))
 	w, err := only(found, id, err)
@@ -82,7 +82,7 @@ func whole(id dlq.ID, isArchived bool) dlq.DetailQuery {
 	return dlq.DetailQuery{IDs: []dlq.ID{id}, Archived: isArchived, AllPayloads: true}
 }
 
-// only returns what was found of one message, or dlq.ErrNotFound.
+// only returns the single entry that was found for a message, or dlq.ErrNotFound.
 func only[T any](found []T, id dlq.ID, err error) (of T, _ error) {
 	switch {
 	case err != nil:
@@ -109,14 +109,14 @@ func (g guard) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	if err != nil {
 		return dlq.Message{}, err
 	}
-	if g.masking.For(m.DLQTopic, m.OriginalTopic) != nil { // what they may quote was not read
+	if g.masking.For(m.DLQTopic, m.OriginalTopic) != nil { // the record that they may quote was not read
 		m.ErrorMessage, m.ErrorClass, m.Payload = "", "", nil
 	}
 	return m, nil
 }
 
-// Chain leaves out the hops of topics that the principal may not see, and their ids. The
-// topic of a message that was deleted is unknown.
+// Chain leaves out the hops of topics that the principal may not see, and their ids. A principal with some
+// topics only does not see the ids of deleted messages either, since the topics of these are unknown.
 func (g guard) Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
 	a := accessOf(ctx)
 	chain, err := g.database.Chain(ctx, id)
@@ -154,7 +154,7 @@ func (g guard) VerifyJob(ctx context.Context, id dlq.ID) (dlq.Verifications, err
 	return g.database.VerifyJob(ctx, id)
 }
 
-// checkID checks a message before it is changed. Its topic never changes.
+// checkID checks a message before a change. The check still holds at the change, since a message keeps its topic.
 func (g guard) checkID(ctx context.Context, id dlq.ID) error {
 	if a := accessOf(ctx); a.May(a.permission) && a.withinRoute() == "" {
 		return nil
@@ -170,7 +170,7 @@ func (g guard) Delete(ctx context.Context, asked *dlq.Operation, id dlq.ID) erro
 	return g.store.Delete(ctx, asked, id)
 }
 
-// Restore completes the operation by the archived message, and then by the new message.
+// Restore completes the operation with the topic of the archived message, and then with the id and topic of the new message.
 func (g guard) Restore(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error) {
 	w, err := g.Weigh(ctx, id, true)
 	asked.Topic = w.DLQTopic
@@ -191,7 +191,7 @@ func (g guard) MarkDead(ctx context.Context, asked *dlq.Operation, id dlq.ID) (d
 	return g.store.MarkDead(ctx, asked, id)
 }
 
-// Replace completes the operation by the copy, which is sent.
+// Replace completes the operation with the id and topic of the copy, since the copy is sent.
 func (g guard) Replace(ctx context.Context, asked *dlq.Operation, id dlq.ID, edited dlq.Arrival) (dlq.Message, error) {
 	if err := g.checkID(ctx, id); err != nil {
 		return dlq.Message{}, err
@@ -218,7 +218,7 @@ func (g guard) HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.
 			return nil, false, forbidden(a.permission, chosen)
 		}
 		if previous := arrivals[i].PreviousID; !previous.IsZero() && a.withinRoute() != "" {
-			// Otherwise it would count as come back for a job that the sender may not see.
+			// Otherwise the arrival would count as a message that came back, in a job that the sender may not see.
 			if m, err := g.store.Message(ctx, previous); err != nil || !a.MayOn(a.permission, m.DLQTopic) {
 				arrivals[i].PreviousID, arrivals[i].RetryCount = dlq.ID{}, 0
 			}
@@ -236,8 +236,8 @@ func (g guard) Revive(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq
 	return g.database.Revive(ctx, asked, id)
 }
 
-// scope limits a new job to the topics on which the principal has the permission of its kind, and checks its filter. The
-// permission of the route has been checked.
+// scope limits a new job to the topics on which the principal has the permission for jobs of this kind, and checks the filter.
+// The permission of the route has been checked.
 func (g guard) scope(ctx context.Context, spec *dlq.JobSpec) error {
 	a := accessOf(ctx)
 	permission := spec.Kind.Permission()
@@ -249,7 +249,7 @@ func (g guard) scope(ctx context.Context, spec *dlq.JobSpec) error {
 }
 
 func (g guard) CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (dlq.Job, error) {
-	asked.TargetID, asked.Topic = dlq.ID{}, j.Spec.Topic // a job that was closed before may have been the target
+	asked.TargetID, asked.Topic = dlq.ID{}, j.Spec.Topic // an earlier try may have named a job that was closed since
 	if err := g.scope(ctx, &j.Spec); err != nil {
 		return dlq.Job{}, err
 	}
@@ -268,7 +268,7 @@ func (g guard) CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (
 	return created, err
 }
 
-// PreviewJob returns the texts of a preview in the summary only.
+// PreviewJob returns groups and error classes in the summary only, without their hidden parts.
 func (g guard) PreviewJob(ctx context.Context, spec dlq.JobSpec) (preview dlq.JobPreview, summary dlq.PlanSummary, err error) {
 	if err = g.scope(ctx, &spec); err != nil {
 		return preview, summary, err
@@ -284,7 +284,7 @@ func (g guard) PreviewJob(ctx context.Context, spec dlq.JobSpec) (preview dlq.Jo
 	return preview, summary, err
 }
 
-// PreviewScope returns only what tells the effect.
+// PreviewScope returns only the numbers that describe the effect.
 func (g guard) PreviewScope(ctx context.Context, spec dlq.JobSpec, frozen dlq.Scope) (dlq.JobPreview, error) {
 	if err := g.scope(ctx, &spec); err != nil {
 		return dlq.JobPreview{}, err
@@ -301,9 +301,9 @@ func (g guard) CreatePlan(ctx context.Context, plan dlq.JobPlan, ttl time.Durati
 	return g.database.CreatePlan(ctx, plan, ttl)
 }
 
-// Plan returns a plan to a sender who may start its job, or to a reader. Under other limits the job would have other
-// messages. A plan tells more than its job, such as the titles of groups of any dead-letter topic. So it does not exist for
-// a reader with some topics only, unless it has the same limits.
+// Plan returns a plan to a sender who may start its job, or to a reader. A sender with other limits is refused, since the job
+// would have other messages. A plan tells more than its job, such as the titles of groups of any dead-letter topic. So a reader
+// with some topics only does not see plans with other limits.
 func (g guard) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
 	plan, err := g.database.Plan(ctx, id)
 	if errors.Is(err, dlq.ErrSpecUnreadable) {
@@ -356,8 +356,8 @@ func (g guard) JobSamples(ctx context.Context, id dlq.ID) ([]dlq.JobSample, erro
 }
 
 // checkJob checks a job by its filter. A job on an original topic may have messages of several
-// dead-letter topics. Unless it has the same limits as the sender, it does not exist for somebody
-// with some topics only.
+// dead-letter topics. A sender with some topics only sees such a job only if the job has the
+// limits of the sender.
 func (g guard) checkJob(a access, f *dlq.Filter) error {
 	err := a.check(f.Topic)
 	if err == nil && a.withinRoute() != "" && !g.topics.IsDeadLetter(f.Topic) && !slices.Contains(a.limits(), f.Within) {

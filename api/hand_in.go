@@ -29,8 +29,8 @@ const (
 
 var letterFields = append([]string{"error", "origin", "attempts"}, editFields...)
 
-// Headers of a request whose body is the value of one record. Endpoints get the same ones with a
-// message, so they can return it.
+// Headers of a request whose body is the value of one record. Endpoints get a message with the same
+// headers, so they can return the message.
 const (
 	headerKey           = "Dlq-Key"
 	headerBinaryKey     = "Dlq-Binary-Key"
@@ -42,8 +42,8 @@ const (
 	headerErrorClass    = "Dlq-Error-Class"
 )
 
-// keptHeaders are headers of such a request that the record keeps under their own names. The
-// others describe the request.
+// keptHeaders are headers of such a request that the record keeps under their own names. All
+// other headers describe the request.
 var keptHeaders = []string{"content-type", "traceparent", "tracestate", "dlq-message-id", "dlq-retry-count"}
 
 // handedInView names a stored message.
@@ -76,7 +76,7 @@ func (s *Server) handIn(ctx context.Context, c *fiber.Ctx, _ *query, topic strin
 	if err != nil {
 		return err
 	}
-	view := map[string][]handedInView{"messages": views(ids, func(id *dlq.ID) handedInView { return handedInView{*id} })} // in their order
+	view := map[string][]handedInView{"messages": views(ids, func(id *dlq.ID) handedInView { return handedInView{*id} })} // in order
 	if len(ids) == 1 {
 		c.Location("/api/v1/dlq/messages/" + ids[0].String())
 	}
@@ -182,7 +182,7 @@ func (b *body) optionalInteger(name string, most int) *int64 {
 func readBinaryLetter(c *fiber.Ctx) ([]dlq.Letter, error) {
 	var l dlq.Letter
 	errs := &fieldErrors{}
-	l.Record.Value = append([]byte{}, c.Request().Body()...) // never null, so that it is no pointer
+	l.Record.Value = append([]byte{}, c.Request().Body()...) // never null, so that the letter is no pointer
 	if c.Get(fiber.HeaderContentEncoding, "identity") != "identity" {
 		errs.reject(fiber.HeaderContentEncoding, "must not be given: send the value as it is")
 	}

@@ -13,18 +13,18 @@ import (
 	"dlqmanager/dlq/masking"
 )
 
-// The guard hides what the rules of masking hide, in all that it returns. So handlers, which read through the guard
-// only, show nothing by mistake. Only stored returns a message as it is stored: for an edit, and for whoever has revealed
-// the message.
+// The guard hides the parts of messages that the masking rules name, in everything that it returns. Handlers read through the
+// guard only, so they show nothing by mistake. Only stored returns a message as it is stored: for an edit, and for a sender who
+// has revealed the message.
 
-// unmaskedFor is how long a message stays in the clear for whoever has revealed it.
+// unmaskedFor is how long a message stays in the clear for a sender who has revealed it.
 const unmaskedFor = 10 * time.Minute
 
-// maxRead is how large a message may be that a list reads to find what its error quotes, in bytes. The error of a larger
-// one is hidden.
+// maxRead is the largest message, in bytes, that a list reads to find which hidden parts the error quotes. The error of a
+// larger message is hidden as a whole.
 const maxRead = 1 << 20
 
-// maxDecoded is how large a value may be that a list decodes, in bytes: it may need a hundred times as much memory.
+// maxDecoded is the largest value, in bytes, that a list decodes: decoding may need a hundred times as much memory.
 const maxDecoded = 64 << 10
 
 // maskRoom is the memory for hiding the parts of one message.
@@ -33,9 +33,9 @@ const maskRoom = 8 << 20
 // shownMessage is a message as the sender sees it.
 type shownMessage struct {
 	dlq.Detail
-	// mask is what is hidden; nil if nothing is, or if the sender has revealed the message until unmaskedUntil.
+	// mask tells which parts are hidden; nil if no rule applies, or if the sender has revealed the message until unmaskedUntil.
 	mask          *dlq.Mask
-	key           *decodedKeyView // nil before it is decoded, which happens here if mask is not nil
+	key           *decodedKeyView // hide decodes it if there is a mask, else replyMessage; nil without a schema
 	isPointer     bool            // before anything was hidden
 	unmaskedUntil time.Time
 	comesOff      func(dlq.Header) bool // the headers that are not sent back
@@ -46,7 +46,7 @@ func (g guard) whole(d *dlq.Detail, unmaskedUntil time.Time) shownMessage {
 	return shownMessage{Detail: *d, isPointer: d.IsPointer(), unmaskedUntil: unmaskedUntil, comesOff: g.comesOff(d.Record.Headers)}
 }
 
-// show returns a message without what is hidden from the sender.
+// show returns a message without the parts that are hidden from the sender.
 func (g guard) show(ctx context.Context, id dlq.ID, isArchived bool) (shownMessage, error) {
 	d, err := g.stored(ctx, id, isArchived)
 	if err != nil {
@@ -66,7 +66,7 @@ func (g guard) show(ctx context.Context, id dlq.ID, isArchived bool) (shownMessa
 	return g.hide(ctx, d, mask), nil
 }
 
-// hide decodes a message with the Schema Registry before it hides parts: what is decoded may have them too.
+// hide decodes a message with the Schema Registry before it hides parts, since decoded values may have such parts too.
 func (g guard) hide(ctx context.Context, d dlq.Detail, mask *dlq.Mask) shownMessage {
 	s := shownMessage{mask: mask, isPointer: d.IsPointer(), key: decode(ctx, g.decoder, &d), comesOff: g.comesOff(d.Record.Headers)}
 	var decodedKey []byte
@@ -84,7 +84,7 @@ func (g guard) hide(ctx context.Context, d dlq.Detail, mask *dlq.Mask) shownMess
 	return s
 }
 
-// withTags adds what the schemas of a record tag.
+// withTags adds the fields that the schemas of a record tag.
 func (g guard) withTags(ctx context.Context, mask *dlq.Mask, r *dlq.Record) *dlq.Mask {
 	return mask.WithTags(r, func(data []byte, tags []string) ([]masking.Path, error) {
 		if g.decoder == nil {
@@ -94,8 +94,8 @@ func (g guard) withTags(ctx context.Context, mask *dlq.Mask, r *dlq.Record) *dlq
 	})
 }
 
-// hideListed hides parts of a message of a list, where it decodes value and key only to know what others quote of them. It
-// decodes nothing after the end of ctx.
+// hideListed hides parts of a message in a list. It decodes value and key only to find the hidden parts that other fields
+// quote. It decodes nothing after ctx has ended.
 func (g guard) hideListed(ctx context.Context, mask *dlq.Mask, d *dlq.Detail) *dlq.Shown {
 	decoded := *d
 	var key json.RawMessage
@@ -125,7 +125,7 @@ func (g guard) hideRecord(ctx context.Context, s *shownMessage, record dlq.Recor
 	return hidden.Record
 }
 
-// unmaskedUntil is until when the sender has revealed a message; zero if he has not. The audit knows it.
+// unmaskedUntil reads from the audit until when the sender has revealed a message; zero if the sender has not.
 func (g guard) unmaskedUntil(ctx context.Context, m *dlq.Message) (time.Time, error) {
 	a := accessOf(ctx)
 	if !g.hasDatabase() || !a.MayOn(dlq.PermMessageUnmask, m.DLQTopic) {
@@ -166,8 +166,8 @@ func (g guard) Unmask(ctx context.Context, asked *dlq.Operation, id dlq.ID, isAr
 	return g.whole(&d, until), err
 }
 
-// editable returns a message for an edit, unless parts of it are hidden from the sender: a form filled with what he sees
-// would send asterisks.
+// editable returns a message for an edit, unless parts of it are hidden from the sender: a form that shows asterisks would
+// send them.
 func (g guard) editable(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
 	s, err := g.show(ctx, id, false)
 	if err != nil || s.Masked == nil {
@@ -184,18 +184,18 @@ func (g guard) editable(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
 		message: "parts of the message are hidden from you (" + strings.Join(s.Masked, ", ") + "), so an edit could send asterisks; " + remedy}
 }
 
-// textOf is a text about a message, such as the error of its retry, without what is hidden of the message.
+// textOf is a text about a message, such as the error of its retry, without hidden parts of the message.
 func (g guard) textOf(ctx context.Context, m *dlq.Message, text string) string {
 	mask := g.masking.For(m.DLQTopic, m.OriginalTopic)
 	if mask == nil || text == "" {
 		return text
 	}
 	shown := mask.Unread().Text(text)
-	_ = g.read(ctx, []unread{{id: m.ID, mask: mask, show: func(s *dlq.Shown) { shown = s.Text(text) }}}) // else it stays hidden
+	_ = g.read(ctx, []unread{{id: m.ID, mask: mask, show: func(s *dlq.Shown) { shown = s.Text(text) }}}) // after an error it stays hidden
 	return shown
 }
 
-// checkFilter refuses a filter that compares what is hidden from the sender, who could find it out by guesses.
+// checkFilter refuses a filter that compares hidden parts, since the sender could find them by trying many values.
 func (g guard) checkFilter(ctx context.Context, f *dlq.Filter, isArchived bool) error {
 	if len(g.masking.All().Filters(f)) == 0 {
 		return nil
@@ -222,7 +222,7 @@ func (g guard) checkFilter(ctx context.Context, f *dlq.Filter, isArchived bool) 
 		" needs the permission " + string(dlq.PermMessageUnmask) + " on the topics of its messages, since parts of them are hidden; GET /api/v1/me lists yours"}
 }
 
-// maskOfTopic is what may be hidden of the messages of a topic. The pairs of topics in the archive are not known.
+// maskOfTopic is the mask of all messages of a topic. In the archive it has all rules, since the pairs of topics are unknown there.
 func (g guard) maskOfTopic(ctx context.Context, topic string, isArchived bool) (*dlq.Mask, error) {
 	if isArchived || !g.hasDatabase() {
 		return g.masking.All(), nil
@@ -231,7 +231,7 @@ func (g guard) maskOfTopic(ctx context.Context, topic string, isArchived bool) (
 	return g.masking.For(append(topics, topic)...), err
 }
 
-// shownFilter is a filter as everybody sees it, without values of what is hidden.
+// shownFilter is a filter as everybody sees it, without values that it compares with hidden parts.
 func (g guard) shownFilter(f *dlq.Filter) dlq.Filter {
 	if g.masking == nil {
 		return *f
@@ -239,7 +239,7 @@ func (g guard) shownFilter(f *dlq.Filter) dlq.Filter {
 	return g.masking.All().WithoutHidden(f)
 }
 
-// shownReason is why a job does not go on. The answer of an endpoint may quote any of its messages.
+// shownReason is why a job does not go on. It leaves out the answer of an endpoint, which may quote any message of the job.
 func (g guard) shownReason(reason string) string {
 	before, rest, found := strings.Cut(reason, " answered ")
 	if g.masking == nil || !found {
@@ -252,7 +252,7 @@ func (g guard) shownReason(reason string) string {
 	return before + " answered " + status + ": ***"
 }
 
-// describeGone is for what was deleted meanwhile.
+// describeGone returns nil for dlq.ErrNotFound: the group was deleted meanwhile, which is no error.
 func describeGone(err error) error {
 	if errors.Is(err, dlq.ErrNotFound) {
 		return nil

@@ -12,7 +12,7 @@ import (
 // unread is a message that a list has to read to find what its texts quote.
 type unread struct {
 	id dlq.ID
-	// mask is what is hidden; nil if only the topics of the message tell.
+	// mask is nil if it is unknown until the topics of the message have been read.
 	mask *dlq.Mask
 	// listed is the message as the list has it; nil if the list has none.
 	listed     *dlq.Message
@@ -21,7 +21,7 @@ type unread struct {
 	show func(*dlq.Shown)
 }
 
-// hidden is the message without what is hidden.
+// hidden returns a message that was read, without its hidden parts.
 func (u *unread) hidden(ctx context.Context, g *guard, d *dlq.Detail) *dlq.Shown {
 	if u.mask == nil {
 		u.mask = g.masking.For(d.DLQTopic, d.OriginalTopic)
@@ -35,7 +35,7 @@ func (u *unread) hidden(ctx context.Context, g *guard, d *dlq.Detail) *dlq.Shown
 	return g.hideListed(ctx, u.mask, d)
 }
 
-// hiddenUnread is for a message that is gone or too large.
+// hiddenUnread takes the place of hidden for a message that is gone or too large to read.
 func (u *unread) hiddenUnread(g *guard) *dlq.Shown {
 	switch {
 	case u.mask == nil:
@@ -47,8 +47,8 @@ func (u *unread) hiddenUnread(g *guard) *dlq.Shown {
 	}
 }
 
-// maxTagTime is how long a list waits for the schemas of its messages, which may each name another one. The values of the
-// schemas that come later are hidden as a whole.
+// maxTagTime is how long a list waits for the schemas of its messages, since each message may name another schema. If a schema
+// comes later, its values are hidden as a whole.
 const maxTagTime = 2 * time.Second
 
 // read reads messages in parts of a bounded size, each once, hides parts of them, and shows them.
@@ -70,7 +70,7 @@ func (g guard) read(ctx context.Context, wanted []unread) error {
 		}
 		query := dlq.DetailQuery{IDs: slices.Collect(maps.Keys(byID)), Archived: areArchived}
 		err := g.readParts(ctx, query, func(d *dlq.Detail) { show(d.ID, byID[d.ID][0].hidden(tags, &g, d)) })
-		for id, same := range byID { // that were not read
+		for id, same := range byID { // the messages that were not read
 			show(id, same[0].hiddenUnread(&g))
 		}
 		if err != nil {
@@ -80,7 +80,7 @@ func (g guard) read(ctx context.Context, wanted []unread) error {
 	return nil
 }
 
-// readParts passes on messages, as far as they still exist and are not too large.
+// readParts passes to take the messages that still exist and are not too large.
 func (g guard) readParts(ctx context.Context, query dlq.DetailQuery, take func(*dlq.Detail)) error {
 	if len(query.IDs) == 0 {
 		return nil
@@ -153,8 +153,8 @@ func (g guard) hideRetries(ctx context.Context, retries []dlq.SingleRetry) error
 	return g.read(ctx, wanted)
 }
 
-// hideGroups hides parts of what groups of messages have in common. All messages of a group have these texts, so its
-// sample tells what they quote.
+// hideGroups hides parts of the texts of groups. All messages of a group share these texts, so the sample of the group tells
+// which hidden parts the texts quote.
 func (g guard) hideGroups(ctx context.Context, groups ...*dlq.Group) error {
 	var wanted []unread
 	for _, group := range groups {
@@ -172,7 +172,7 @@ func (g guard) hideGroups(ctx context.Context, groups ...*dlq.Group) error {
 	return g.read(ctx, wanted)
 }
 
-// maskOfGroup is what is hidden of the messages of a group. The topics of a group without messages are not known.
+// maskOfGroup is the mask of the messages of a group. Without messages it has all rules, since the topics are unknown.
 func (g guard) maskOfGroup(group *dlq.Group) *dlq.Mask {
 	if len(group.Counts) == 0 {
 		return g.masking.All()
@@ -184,7 +184,7 @@ func (g guard) maskOfGroup(group *dlq.Group) *dlq.Mask {
 	return g.masking.For(topics...)
 }
 
-// hideSummary hides parts of what a plan shows. A stored plan may be older than the rules.
+// hideSummary hides parts of the summary of a plan, also of a stored plan, which may be older than the rules.
 func (g guard) hideSummary(ctx context.Context, spec *dlq.JobSpec, summary *dlq.PlanSummary) error {
 	if g.masking == nil {
 		return nil
@@ -216,8 +216,8 @@ func (g guard) hideSummary(ctx context.Context, spec *dlq.JobSpec, summary *dlq.
 	return g.hideClasses(ctx, spec, summary.ByErrorClass)
 }
 
-// hideClasses hides classes that are no names of types. A class of a preview belongs to many messages, so what they quote
-// is not known.
+// hideClasses hides classes that are no names of types. A class of a preview belongs to many messages, so nobody knows which
+// hidden parts it quotes.
 func (g guard) hideClasses(ctx context.Context, spec *dlq.JobSpec, counts []dlq.PreviewCount) error {
 	mask, err := g.maskOfTopic(ctx, spec.Topic, spec.Kind == dlq.KindRestore)
 	if mask == nil || err != nil {

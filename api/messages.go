@@ -50,7 +50,7 @@ type detailView struct {
 	stateFields
 }
 
-// pointedView is the record of a message that only points to it, or the reason why it
+// pointedView is the record that a message only points to, or the reason why the record
 // could not be read.
 type pointedView struct {
 	recordView
@@ -92,7 +92,7 @@ type targetView struct {
 }
 
 // viewTarget is null for a message that was not delivered, or whose target is unknown. Earlier
-// versions recorded no topic, and sent to the original one.
+// versions recorded no topic, and sent to the original topic.
 func viewTarget(m *dlq.Message, verdict dlq.Verdict) *targetView {
 	if m.Ended() != dlq.ResolutionDelivered || verdict.Target == "" && (m.TargetPartition == nil || m.TargetOffset == nil) {
 		return nil
@@ -134,7 +134,7 @@ type attemptView struct {
 	Operation *dlq.ID       `json:"operation_id"`
 }
 
-// message shows messages of one table.
+// message shows a message of the archive, or a message that is not archived.
 func (s *Server) message(isArchived bool) idHandler {
 	return func(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 		if err := s.reserveDetail(ctx, c, id, isArchived); err != nil {
@@ -253,7 +253,7 @@ func (s *Server) reserveDetail(ctx context.Context, c *fiber.Ctx, id dlq.ID, isA
 	return s.reserve(ctx, c, peak)
 }
 
-// addedTo is how many bytes of JSON an answer may have besides the stored message.
+// addedTo is how many bytes of JSON an answer may have in addition to the stored message.
 func (s *Server) addedTo(d *shownMessage) (added int64) {
 	if d.isPointer {
 		added += answerPointed
@@ -272,8 +272,8 @@ func (s *Server) addedTo(d *shownMessage) (added int64) {
 
 // Pointers reads records of original topics.
 type Pointers interface {
-	// Fetch returns the record at the origin of a dead letter that was written at a time.
-	// The error wraps dlq.ErrGone when Kafka no longer has it.
+	// Fetch returns the record at the origin of a dead letter; written is when the dead letter
+	// was written. The error wraps dlq.ErrGone when Kafka no longer has the record.
 	Fetch(ctx context.Context, origin dlq.Origin, written time.Time) (dlq.Record, error)
 }
 
@@ -333,7 +333,7 @@ type markedView struct {
 	MaxRetries int        `json:"max_retries"`
 }
 
-// marks makes a change of a message, for the reason in the body. done says which change was made, or was refused.
+// marks returns a handler that changes a message, for the reason in the body. done names the change in answers and errors.
 func marks(done string, change func(context.Context, *dlq.Operation, dlq.ID) (dlq.Message, error)) idHandler {
 	return func(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 		if err := readReason(c); err != nil {
@@ -347,7 +347,7 @@ func marks(done string, change func(context.Context, *dlq.Operation, dlq.ID) (dl
 			return err
 		}
 		status, text := http.StatusOK, fmt.Sprintf("message %s %s", id, done)
-		if m.ID != id { // of an archived message
+		if m.ID != id { // an archived message was restored as a new message
 			status, text = http.StatusCreated, fmt.Sprintf("archived message %s %s as %s", id, done, m.ID)
 			c.Location("/api/v1/dlq/messages/" + m.ID.String())
 		}

@@ -52,7 +52,7 @@ func (s *Server) answerUnreadable(c *fiber.Ctx, err error) error {
 }
 
 // rejectUnroutable answers methods that Fiber does not know, since Fiber itself would answer
-// in plain text. It closes the connection of an ambiguous request, of which a part may follow.
+// in plain text. It closes the connection of an ambiguous request, whose rest may follow.
 func (s *Server) rejectUnroutable(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(fctx *fasthttp.RequestCtx) {
 		ambiguous := isAmbiguous(&fctx.Request.Header)

@@ -215,7 +215,7 @@ func (s *Server) checkExpiry(ctx context.Context, plan *dlq.JobPlan) error {
 // preview calls read within the two limits of plans: the time that a plan may take, and the number of plans that are made
 // at once.
 func (s *Server) preview(c *fiber.Ctx, read func(context.Context) (dlq.JobPreview, error)) (result dlq.JobPreview, err error) {
-	ctx, cancel := s.waitContext(c.UserContext(), s.options.PlanTimeout) // the server's stop does not wait for a plan
+	ctx, cancel := s.waitContext(c.UserContext(), s.options.PlanTimeout) // it also ends when the server drains
 	defer cancel()
 	release, others := s.planLimit.takeSlot(ctx, accessOf(ctx).Principal)
 	switch {
@@ -232,9 +232,9 @@ func (s *Server) preview(c *fiber.Ctx, read func(context.Context) (dlq.JobPrevie
 	return result, err
 }
 
-// timeoutError names the time limit of plans if ctx has exceeded the limit. The store may then
-// have reported the database as unavailable, which would mislead. Without a timeout, err is
-// returned unchanged.
+// timeoutError names the time limit of plans if ctx has exceeded the limit, since the store may
+// then have reported the database as unavailable, which would mislead. Otherwise err is returned
+// unchanged.
 func (s *Server) timeoutError(ctx context.Context, reason, remedy string, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err

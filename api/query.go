@@ -46,8 +46,8 @@ func readQuery(raw string, known []string) *query {
 	return q
 }
 
-// isKnown reports whether a parameter is known. One such as "header.NAME" stands for all with
-// its prefix.
+// isKnown reports whether a parameter is known. A known name such as "header.NAME" stands for all
+// names with its prefix.
 func isKnown(name string, known []string) bool {
 	return slices.ContainsFunc(known, func(k string) bool {
 		prefix := k[:strings.LastIndexByte(k, '.')+1]
@@ -58,7 +58,7 @@ func isKnown(name string, known []string) bool {
 
 func (q *query) err() error { return q.toError("invalid query parameters") }
 
-// number reads a number from 1.
+// number reads a number from 1 to most.
 func (q *query) number(name string, fallback, most int) int {
 	value, given := q.one(name)
 	if !given {
@@ -72,7 +72,7 @@ func (q *query) number(name string, fallback, most int) int {
 	return n
 }
 
-// wordOf reads one of some words; empty if it is not given.
+// wordOf reads a known word; empty if it is not given.
 func wordOf[W ~string](b *body, name string, known []W) W {
 	value, given := b.one(name)
 	if given && !slices.Contains(known, W(value)) {
@@ -90,7 +90,7 @@ func (b *body) topicName() string {
 	return value
 }
 
-// id reads an id, which what names in an error; zero if it is not given.
+// id reads an id; zero if it is not given. In an error, what is the kind of its resource.
 func (b *body) id(name, what string) dlq.ID {
 	value, given := b.one(name)
 	id, err := dlq.ParseID(value)
@@ -101,7 +101,7 @@ func (b *body) id(name, what string) dlq.ID {
 }
 
 // instant reads an RFC 3339 time, whose letters may be small, and converts it to UTC; zero if it is not given.
-// It refuses times outside the years 2 to 9999: JSON and SQL cannot write later ones, and
+// It refuses times outside the years 2 to 9999: JSON and SQL cannot write later years, and
 // some programs send year 1 for "no time", which would be read as no filter.
 func (b *body) instant(name string) time.Time {
 	value, given := b.one(name)

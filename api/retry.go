@@ -53,8 +53,8 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dl
 	}
 	asked := auditOf(c)
 	asked.Topic = m.DLQTopic
-	// The start joins the workflow of a RETRYING message. If that workflow no longer
-	// runs, the new one decides, since the row may be outdated.
+	// The start joins the workflow of a RETRYING message. If that workflow no longer runs,
+	// the new workflow decides, since the row may be outdated.
 	if m.Status != dlq.StatusRetrying {
 		if err := m.CheckRetryable(); err != nil {
 			return s.nameCopy(ctx, &m, err)
@@ -155,7 +155,7 @@ func (s *Server) nameCopy(ctx context.Context, m *dlq.Message, err error) error 
 	return err
 }
 
-// describeUnsent tells the sender of an edit that its copy is stored, though not sent.
+// describeUnsent tells the sender of an edit that the copy is stored, but was not sent.
 func describeUnsent(err error, editedFrom, copyID dlq.ID) error {
 	if editedFrom.IsZero() || !errors.Is(err, dlq.ErrUnavailable) {
 		return err
