@@ -35,7 +35,7 @@ type access struct {
 
 type accessKey struct{}
 
-// accessOf returns the access of a request. Without one, nothing is allowed.
+// accessOf returns the access of a request. Without an access, nothing is allowed.
 func accessOf(ctx context.Context) access {
 	a, ok := ctx.Value(accessKey{}).(access)
 	if !ok {
@@ -48,8 +48,8 @@ func accessOf(ctx context.Context) access {
 // route.
 func (a access) withinRoute() string { return a.Within(a.permission) }
 
-// check returns dlq.ErrNotFound for everything of a topic that the principal may not see,
-// and an error for the sender when it may see it, but not do this.
+// check returns dlq.ErrNotFound if the principal may not see the topic, and an error for the
+// sender if the principal may see the topic, but lacks the permission of the route.
 func (a access) check(topic string) error {
 	err := a.require(topic)
 	if err != nil && !a.MayOn(dlq.PermMessageRead, topic) {
@@ -58,7 +58,7 @@ func (a access) check(topic string) error {
 	return err
 }
 
-// require returns an error for the sender without the permission of the route on a topic that it has named itself.
+// require returns an error that names the topic, which the sender has named, if it lacks the permission of the route there.
 func (a access) require(topic string) error {
 	if a.MayOn(a.permission, topic) {
 		return nil
@@ -75,7 +75,7 @@ func forbidden(permission dlq.Permission, topic string) error {
 }
 
 // authorize finds out who sends a request, and refuses it without the permission of its
-// route. Package api checks topics where it reads and changes something; see guard.
+// route. Topics are checked where something is read or changed; see guard.
 func (s *Server) authorize(r route) fiber.Handler {
 	open := r.public == alwaysPublic || slices.Contains(s.options.Open, r.public)
 	return func(c *fiber.Ctx) error {
@@ -118,7 +118,7 @@ func (a access) checkRoute() error {
 		return forbidden(a.permission, "")
 	case a.permission.IsForAllTopics() && a.withinRoute() != "":
 		return forbidden(a.permission, "*")
-	case a.permission != "" && a.IsTooWide(): // of several claims; each grant is short enough
+	case a.permission != "" && a.IsTooWide(): // the grants of several claims together; each grant is short enough
 		return &apiError{status: http.StatusForbidden, code: codeForbidden,
 			message: fmt.Sprintf("your grants together name too many topics: their expression is longer than %d bytes", dlq.MaxExpression)}
 	default:
@@ -130,12 +130,12 @@ func (s *Server) authenticate(c *fiber.Ctx) (dlq.Principal, error) {
 	if s.options.Auth == nil {
 		return dlq.Anonymous, cmp.Or(s.checkHost(c), s.checkBrowser(c))
 	}
-	if len(c.Request().Header.PeekAll(fiber.HeaderAuthorization)) > 1 { // a proxy may have checked another one
+	if len(c.Request().Header.PeekAll(fiber.HeaderAuthorization)) > 1 { // a proxy may have checked another header
 		return dlq.Principal{}, unauthenticated("the request has more than one Authorization header", nil)
 	}
 	scheme, token, _ := strings.Cut(c.Get(fiber.HeaderAuthorization), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		token = "" // it is counted as missing
+		token = "" // any other scheme counts as a missing token
 	}
 	ctx, cancel := s.deadline(c)
 	defer cancel()

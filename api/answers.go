@@ -15,8 +15,8 @@ import (
 // The most bytes of JSON in answers. Short answers, of one job, group or change, reserve no memory, so
 // that an operator can cancel a job at any time.
 const (
-	// answerList is for pages, which end at dlq.ListBytes, chains, plans, and lists of jobs, groups
-	// and topics, whose texts are short.
+	// answerList is for chains, plans, pages of messages (which end at dlq.ListBytes), and lists of
+	// jobs, groups and topics (whose texts are short).
 	answerList = dlq.ListBytes + 256<<10
 	// answerDecoded is for one value or key that the Schema Registry decodes.
 	answerDecoded = 8 << 20
@@ -35,13 +35,13 @@ const (
 func peakOf(encoded int64) int64 { return (timesRead + timesEncoded) * encoded }
 
 // peakOfDetail is the memory for all of a message. A header is shown as base64 and as text, and
-// JSON writes a control character as six.
+// JSON writes a control character as six characters.
 func peakOfDetail(w *dlq.Weight) int64 {
 	encoded := w.Binary*4/3 + w.Payload + 8*(w.Long+w.Short)
 	return timesRead*w.Size() + timesEncoded*encoded
 }
 
-// answer is the memory of a request, of the budget for all answers in flight.
+// answer is the memory of a request, out of the budget for all answers in flight.
 type answer struct {
 	*share
 	wait time.Duration
@@ -60,12 +60,12 @@ func (s *Server) holding(h handler) handler {
 	}
 }
 
-// peakOfList is the memory for a list. Messages of which parts are hidden are read in parts of a bounded size.
+// peakOfList is the memory for a list. If masking is on, the list also reads its messages, a bounded number of bytes at a time.
 func (s *Server) peakOfList() int64 {
 	return peakOf(answerList) + s.maskMemory(2*timesRead*exportPart+maskRoom)
 }
 
-// maskMemory is so many bytes if parts of messages may be hidden.
+// maskMemory returns bytes if parts of messages may be hidden, and 0 otherwise.
 func (s *Server) maskMemory(bytes int64) int64 {
 	if s.options.Masking == nil {
 		return 0

@@ -12,8 +12,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// stateFields tell whether a consumer got past a delivered message, null unless it was delivered, and when the next run of
-// the archive moves and purges a message, null for messages that have not ended, since these stay.
+// stateFields tell whether a consumer got past a delivered message, and when a message is due to be moved to the archive and to
+// be purged. Verified is null for other messages. The times are null for messages that have not ended, since these stay.
 type stateFields struct {
 	Verified       *string    `json:"verified"`
 	VerifiedReason *string    `json:"verified_reason"`

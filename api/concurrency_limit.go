@@ -11,8 +11,8 @@ import (
 // maxWaiting is how many requests of one principal wait for a slot at once.
 const maxWaiting = 8
 
-// takeSlot waits for a slot, which an expensive request needs, until ctx ends. If it gets none, others tells whose
-// requests have them, such as "4 other".
+// takeSlot waits for a slot for an expensive request until ctx ends. Without a slot, release is nil, and others tells
+// whose requests have the slots, such as "4 other".
 func (l *shares) takeSlot(ctx context.Context, p *dlq.Principal) (release func(), others string) {
 	others, ofOwn := fmt.Sprintf("%d other", l.size), fmt.Sprintf("%d of your other", l.half())
 	if p.Method == dlq.Anonymous.Method { // everybody, while authentication is off

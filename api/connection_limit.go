@@ -17,8 +17,8 @@ const tooManyConnections = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: ap
 	"X-Content-Type-Options: nosniff\r\n" + headerRequestID + ": %[1]s\r\nRetry-After: " + retryAfterSeconds + "\r\nConnection: close\r\n\r\n" +
 	`{"error":{"code":"` + codeUnavailable + `","message":"%[2]s; try again later","request_id":"%[1]s","details":[]}}`
 
-// connections counts the connections that are open, in all and of each address. A most of zero
-// is no limit.
+// connections counts the open connections, in all and of each address. most and mostOfAddress
+// are the limits; zero is no limit.
 type connections struct {
 	most, mostOfAddress int
 	// isProxy tells which addresses send requests of many clients.
@@ -77,7 +77,7 @@ func (c *connections) isFull(client string) string {
 }
 
 // reserved is how many connections are kept for addresses that have none, so that a few
-// addresses cannot take away the probes of /healthz and /readyz.
+// addresses cannot lock out the probes of /healthz and /readyz.
 func reserved(most int) int { return min(max(most/20, 8), most/4) }
 
 // limitedListener refuses connections while too many are open. A connection that waited
@@ -103,8 +103,8 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// refuse never waits for the client. A TLS client gets no answer, since that would need its
-// part of the handshake.
+// refuse never waits for the client. A TLS client gets no answer, since an answer would need
+// the client's part of the handshake.
 func refuse(connection net.Conn, reason string) {
 	if encrypted, ok := connection.(*tls.Conn); ok {
 		_ = encrypted.NetConn().Close()

@@ -13,8 +13,8 @@ import (
 
 // Console has HTML pages that people read and change things with.
 type Console struct {
-	// Pages answers all paths below Path, and gets them without Path. Its context is one of a request of this server: InMemory
-	// knows by it whose requests it sends.
+	// Pages answers all paths below Path, and gets them without Path. The context of its requests names the client, so that
+	// InMemory knows for whom it sends requests.
 	Pages http.Handler
 	// Path is where the pages begin, such as /console. Empty: at the root, beside the API.
 	Path string
@@ -73,8 +73,8 @@ func (s *Server) console() {
 		add(pages.Path+"/"+root, handler)
 		add(pages.Path+"/"+root+"/*", handler)
 	}
-	// Below a path of their own, all unknown addresses are the pages'. Those beside it stay the API's: the cookies of the pages
-	// are not sent there, so a page could show neither the person nor the language.
+	// If the pages have a path of their own, they answer all unknown addresses below that path. The API answers unknown addresses
+	// beside it: browsers do not send the cookies of the pages there, so a page would know neither the person nor the language.
 	if pages.Path != "" {
 		add(pages.Path+"/*", handler)
 		return
@@ -88,17 +88,17 @@ func (s *Server) console() {
 	})
 }
 
-// isPerson tells whether a browser asks for an address beside the API's. Programs read JSON.
+// isPerson tells whether a browser asks for an address outside the API. Programs read JSON.
 func isPerson(c *fiber.Ctx) bool {
 	return (c.Method() == http.MethodGet || c.Method() == http.MethodHead) && !strings.HasPrefix(c.Path(), "/api/") &&
 		strings.Contains(c.Get(fiber.HeaderAccept), fiber.MIMETextHTML)
 }
 
-// overviewKey marks requests for the page at the root, whose path is the middleware's too.
+// overviewKey marks requests for the page at the root, since the middleware observe has the same path.
 type overviewKey struct{}
 
-// pageContext has the client and the id of a request for InMemory. A request's own context ends with the server, while
-// pages are still being made, and is used again for the next request.
+// pageContext has the client and the id of a request for InMemory. The request's own context cannot be used: it ends with the
+// server, while pages are still being made, and fasthttp uses it again for the next request.
 func pageContext(request context.Context) (context.Context, context.CancelFunc) {
 	ctx := context.WithValue(context.Background(), clientKey{}, request.Value(clientKey{}))
 	ctx = context.WithValue(ctx, requestIDKey{}, request.Value(requestIDKey{}))

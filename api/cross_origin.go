@@ -32,7 +32,7 @@ func (s *Server) allowOrigin(c *fiber.Ctx) {
 	}
 }
 
-// checkHost refuses requests for names that are not this server's, where nobody is asked for a token.
+// checkHost refuses requests for host names that are not this server's. It protects requests that need no token.
 func (s *Server) checkHost(c *fiber.Ctx) error {
 	host := string(c.Request().Host())
 	if dlq.IsOwnHost(host, s.options.Hosts) {

@@ -13,7 +13,7 @@ import (
 // A cursor is the place of an entry in a list, behind a hash of the list's name. So no list accepts the cursor of another list,
 // or of another order. A cursor is opaque to callers.
 
-// Names of lists. Those of groups and of messages tell the order too; see groupList and messageList.
+// Names of lists. The names of the lists of groups and of messages also tell the order; see groupList and messageList.
 const (
 	auditList = "audit"
 	jobList   = "jobs"

@@ -17,10 +17,10 @@ import (
 
 // LogLevel is the level of this process's log.
 type LogLevel interface {
-	// Level returns the level, the configured one, and when that one returns: zero if it never
-	// does.
+	// Level returns the current level, the configured level, and when the configured level
+	// returns; zero if it never does.
 	Level() (current, configured string, until time.Time)
-	// Set changes the level. The configured one returns after the period; zero is never.
+	// Set changes the level. The configured level returns after the period; zero is never.
 	Set(level string, period time.Duration) error
 }
 
@@ -50,7 +50,7 @@ func (s *Server) logLevel(_ context.Context, c *fiber.Ctx, _ *query) error {
 	return reply(c, http.StatusOK, view)
 }
 
-// changeLogLevel works without the database too, since an outage is when it is needed. The
+// changeLogLevel also works without the database, since people need it in an outage. The
 // operation is then only in the log.
 func (s *Server) changeLogLevel(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := s.checkBrowser(c); err != nil {

@@ -11,10 +11,10 @@ import (
 // Decoder decodes values and keys with the schemas of a Schema Registry.
 type Decoder interface {
 	// Decode decodes the value or the key of a record of a topic. The text of its error is
-	// for operators. The schema of the result is known as far as possible also then.
+	// for operators. With an error, the result still has what is known of the schema.
 	Decode(ctx context.Context, topic string, isKey bool, data []byte) (dlq.Decoded, error)
-	// Encode encodes an edited value with the schema of the original value, and returns the
-	// result also as Decode would. The error is a *dlq.EncodeError if the value does not fit.
+	// Encode encodes an edited value with the schema of the original value. decoded is what Decode
+	// returns for the new value. The error is a *dlq.EncodeError if the edited value does not fit.
 	Encode(ctx context.Context, topic string, original []byte, edited json.RawMessage) (value []byte, decoded dlq.Decoded, err error)
 	// Tagged is a dlq.TaggedPaths.
 	Tagged(ctx context.Context, data []byte, tags []string) ([]masking.Path, error)
@@ -50,7 +50,7 @@ func viewSchema(s dlq.Schema) *schemaView {
 		MessageType: optional(s.MessageType)}
 }
 
-// decode decodes the value of a message, if the ingest did not, and returns the decoded key; nil for none. It stores nothing.
+// decode decodes the value of a message, if the ingest did not, and returns the decoded key, or nil for a key without a schema.
 func decode(ctx context.Context, decoder Decoder, d *dlq.Detail) *decodedKeyView {
 	if decoder == nil {
 		return nil

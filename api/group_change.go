@@ -32,7 +32,7 @@ func (s *Server) changeGroup(ctx context.Context, c *fiber.Ctx, q *query, id dlq
 	return s.group(ctx, c, q, id)
 }
 
-// groupChange reads a change. An empty text removes the one before.
+// groupChange reads a change. An empty text removes the stored text.
 func (b *body) groupChange(now time.Time) dlq.GroupChange {
 	change := dlq.GroupChange{Owner: b.optionalText("owner", maxOwner), Ticket: b.ticket(), Note: b.optionalText("note", maxNote)}
 	change.State, change.Hold = b.groupState(now)

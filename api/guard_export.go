@@ -8,8 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// mayExport refuses the export of a dead-letter topic that the principal may read only. Other topics are empty for a
-// principal who may not see them.
+// mayExport refuses the export of a dead-letter topic that the principal may only read. For a topic that the principal may not
+// see, the export is empty.
 func (g guard) mayExport(ctx context.Context, topic string) error {
 	if err := accessOf(ctx).check(topic); g.topics.IsDeadLetter(topic) && !errors.Is(err, dlq.ErrNotFound) {
 		return err

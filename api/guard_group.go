@@ -7,10 +7,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// A group belongs to the dead-letter topics of its messages. Who may see one of them sees the
-// group. To change it needs the permission on all of them.
+// A group belongs to the dead-letter topics of its messages. A principal who may see one of
+// these topics sees the group. A change needs the permission on all of them.
 
-// Groups leaves out other topics, and groups that have no other.
+// Groups leaves out the topics that the principal may not see, and groups without any other topic.
 func (g guard) Groups(ctx context.Context, query dlq.GroupQuery) (dlq.PageOf[dlq.Group], error) {
 	query.Within = accessOf(ctx).Within(dlq.PermGroupRead)
 	page, err := g.database.Groups(ctx, query)
@@ -20,7 +20,7 @@ func (g guard) Groups(ctx context.Context, query dlq.GroupQuery) (dlq.PageOf[dlq
 	return page, err
 }
 
-// Group is like Groups. In a request that changes a group, it checks that permission too.
+// Group is like Groups. For a request that changes a group, it also checks the permission to do so.
 func (g guard) Group(ctx context.Context, id dlq.ID) (dlq.Group, error) {
 	a := accessOf(ctx)
 	seen, err := g.database.Group(ctx, id, a.Within(dlq.PermGroupRead))

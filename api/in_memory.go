@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// memoryServer answers the requests of pages without a network. It has a server of its own, which stops after the one of the
-// network: a page that is being made still reaches the API meanwhile. Its connections count for no limit.
+// memoryServer answers the requests of pages without a network. Its own server stops after the server of the network, so that
+// a page which is being made still reaches the API. Its connections count for no limit.
 type memoryServer struct {
 	listener *fasthttputil.InmemoryListener
 	server   *fasthttp.Server
@@ -27,9 +27,9 @@ func (s *Server) newMemory() *memoryServer {
 	}}
 }
 
-// InMemory returns a transport that reaches this server without a network. Its requests belong to the client, and to the
-// request, whose context they have: limits, audit and log name the browser of a page, and not the page's server. It
-// answers while Serve runs.
+// InMemory returns a transport that reaches this server without a network. The context of a request names the client of the
+// page and the id of the page's request, so limits, audit and log name the browser and not the server of the pages. The
+// transport works while Serve runs.
 func (s *Server) InMemory() http.RoundTripper {
 	return &inMemory{&http.Transport{
 		DisableKeepAlives:  true, // a connection belongs to one client

@@ -80,7 +80,7 @@ func (r *jobRun) status() int {
 	return http.StatusAccepted
 }
 
-// runJob creates a job, or joins the running one for the same work. It starts
+// runJob creates a job, or joins the running job for the same work. It starts
 // the workflow and waits as long as the caller prefers.
 func (s *Server) runJob(ctx context.Context, c *fiber.Ctx, j dlq.Job) (run jobRun, err error) {
 	if run.job, run.execution, err = s.startJob(ctx, auditOf(c), j); err != nil {
@@ -93,7 +93,7 @@ func (s *Server) runJob(ctx context.Context, c *fiber.Ctx, j dlq.Job) (run jobRu
 	result, ended, err := await(s, c, s.waitTime(c), run.job, s.retries.AwaitJob)
 	switch {
 	case ended:
-		result.Job.Spec.Filter = run.job.Spec.Filter // the workflow does not know it
+		result.Job.Spec.Filter = run.job.Spec.Filter // the workflow does not know the filter
 		run.job, run.ended, run.published = result.Job, true, &result.Published
 		return run, nil
 	case errors.Is(err, workflows.ErrStopped): // it was cancelled, or terminated
@@ -114,10 +114,10 @@ func (s *Server) runJob(ctx context.Context, c *fiber.Ctx, j dlq.Job) (run jobRu
 	return run, nil
 }
 
-// startJob writes the job's row before it starts the workflow. If the start fails, nothing
-// is sent or changed: the same request joins the job and starts its workflow, or the sweeper closes
-// it. If the job that it joins has a workflow that was terminated, startJob closes this
-// job and creates another one, unless the job is the plan's.
+// startJob writes the job's row before it starts the workflow. If the start fails, nothing is sent or
+// changed: a repeated request joins the job and starts its workflow, or the sweeper closes the job.
+// If startJob joins a job whose workflow was terminated, it closes that job and creates another job.
+// A plan has one job only: then startJob returns the closed job.
 func (s *Server) startJob(ctx context.Context, asked *dlq.Operation, wanted dlq.Job) (dlq.Job, workflows.Execution, error) {
 	wanted.Lanes = s.options.BulkLanes
 	for {

@@ -53,7 +53,7 @@ func (b *body) change(spec *dlq.JobSpec) {
 		}
 	}
 	if spec.Kind == dlq.KindRestore && len(spec.Statuses) == 0 {
-		spec.Statuses = []dlq.Status{dlq.StatusDead} // what was delivered is not sent again by mistake
+		spec.Statuses = []dlq.Status{dlq.StatusDead} // so that no delivered message is sent again by mistake
 	}
 	if len(spec.ChangedStatuses()) == 0 {
 		b.reject("status", "leaves nothing to do: %s changes messages that are %s", spec.Kind, listed(spec.Kind.Statuses()))

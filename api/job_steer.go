@@ -38,8 +38,8 @@ func (s *Server) changeJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.I
 	return s.steer(ctx, c, id, b, dlq.Command{Name: dlq.CommandRate, RateLimit: &rate})
 }
 
-// pauseReason is the reason that a paused job shows. A paused job is paused too: it may have paused itself and would resume by
-// itself. After this call it stays paused.
+// pauseReason is the reason that a paused job shows. The call also pauses a paused job: such a job may have paused itself and
+// would resume by itself. After the call it stays paused.
 func pauseReason(bulk *dlq.Job, given string) string {
 	switch {
 	case given != "":
@@ -129,7 +129,7 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, id dlq.ID, b *body, co
 // reread reads the row of a job after a wait. The command has already been sent, so a store that is
 // unavailable does not fail the call.
 func (s *Server) reread(c *fiber.Ctx, job *dlq.Job) {
-	ctx, cancel := s.deadline(c) // the wait has used up its own
+	ctx, cancel := s.deadline(c) // the wait may have used up the deadline of the request
 	defer cancel()
 	if now, err := s.guard.Job(ctx, job.ID); err == nil {
 		*job = now

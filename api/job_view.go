@@ -9,7 +9,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// jobView is what the resources of all kinds have: the state of the job, then its specification.
+// jobView has the fields of jobs of all kinds: the state of the job, then its specification.
 type jobView struct {
 	ID            dlq.ID        `json:"id"`
 	Kind          dlq.JobKind   `json:"kind"`

@@ -9,8 +9,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// withPage lets a handler's answer name the console's page of the message, the group or the job that it is about, or
-// that it leads to with its Location.
+// withPage adds a Link header to the answer of a handler: the console's page of the message, the group or the job that the
+// Location names. Without a Location, the path of a GET or HEAD names it.
 func (s *Server) withPage(next fiber.Handler) fiber.Handler {
 	if s.options.Pages == "" {
 		return next

@@ -9,8 +9,8 @@ import (
 )
 
 // Store is the part of a store that the API uses, with or without a database. A method that makes a change
-// records who asked for the change, in the same transaction; nil records nothing. Every method may
-// return an error that is dlq.ErrUnavailable while the database is unavailable. Every method must
+// records the operation that asked for it, in the same transaction, unless the operation is nil. Every method
+// may return an error that is dlq.ErrUnavailable while the database is unavailable. Every method must
 // return soon after its context ends.
 type Store interface {
 	// List returns one page; a topic without messages is an empty page. Large payloads are left out,
@@ -23,11 +23,11 @@ type Store interface {
 	Weigh(ctx context.Context, query dlq.DetailQuery) ([]dlq.Weight, error)
 	// Message returns the state of a message, or dlq.ErrNotFound.
 	Message(ctx context.Context, id dlq.ID) (dlq.Message, error)
-	// Delete removes a message: dlq.ErrNotFound, or *dlq.OwnedError while a
-	// workflow is retrying it.
+	// Delete removes a message. The error is dlq.ErrNotFound, or *dlq.OwnedError while
+	// a workflow is retrying the message.
 	Delete(ctx context.Context, asked *dlq.Operation, id dlq.ID) error
-	// MarkDead makes a message DEAD: dlq.ErrNotFound, or *dlq.NotRetryableError when it
-	// is RESOLVED. It leaves a DEAD message unchanged.
+	// MarkDead makes a message DEAD, and leaves a DEAD message unchanged. The error is
+	// dlq.ErrNotFound, or *dlq.NotRetryableError for a RESOLVED message.
 	MarkDead(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)
 }
 
@@ -40,31 +40,31 @@ type Database interface {
 	TopicsWithin(ctx context.Context, within string) ([]dlq.TopicSummary, error)
 	// Series counts the arrivals of a range of whole buckets, the topics with the most arrivals first.
 	Series(ctx context.Context, query dlq.SeriesQuery) ([]dlq.Series, error)
-	// ExportPage chooses the next messages of an export, oldest first. A search may find none and still have a next page.
+	// ExportPage chooses the next messages of an export, oldest first. A page of a search may be empty although a next page exists.
 	ExportPage(ctx context.Context, query dlq.ListQuery) (dlq.ExportPage, error)
 	// TopicsBeside returns the original topics of a dead-letter topic and the dead-letter topics of an original topic, as far
 	// as they have messages.
 	TopicsBeside(ctx context.Context, topic string) ([]string, error)
-	// Restore makes a new PENDING message of an archived one, which stays: dlq.ErrNotFound, or
-	// *dlq.NotRetryableError when that was done before or an edited copy has replaced it.
+	// Restore makes a new PENDING message of an archived message, which stays. The error is dlq.ErrNotFound,
+	// or *dlq.NotRetryableError if the message was restored before or an edited copy has replaced it.
 	Restore(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)
 	// Chain returns a message, also an archived one, with all messages that it was before
 	// and that it became, or dlq.ErrNotFound.
 	Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error)
-	// Verdicts returns whether messages, also archived ones, are verified. Those that were
-	// not delivered are absent.
+	// Verdicts returns whether messages, also archived messages, are verified. Messages that
+	// were not delivered are absent.
 	Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdict, error)
 	// VerifyJob counts up to dlq.VerificationLimit messages that a bulk retry has delivered.
 	VerifyJob(ctx context.Context, id dlq.ID) (dlq.Verifications, error)
-	// Revive makes a DEAD message PENDING: dlq.ErrNotFound, or *dlq.NotRetryableError when
-	// it is not DEAD.
+	// Revive makes a DEAD message PENDING. The error is dlq.ErrNotFound, or
+	// *dlq.NotRetryableError for a message that is not DEAD.
 	Revive(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)
-	// Replace ends a PENDING message as replaced and stores its edited copy, which it returns:
-	// dlq.ErrNotFound, *dlq.OwnedError, or *dlq.NotRetryableError.
+	// Replace ends a PENDING message as replaced, and stores and returns its edited copy. The error
+	// is dlq.ErrNotFound, *dlq.OwnedError, or *dlq.NotRetryableError.
 	Replace(ctx context.Context, asked *dlq.Operation, id dlq.ID, edited dlq.Arrival) (dlq.Message, error)
 	// HandIn stores arrivals that do not come from Kafka, and returns their ids. A repeated call
-	// with the same key stores nothing and returns the ids of the first one. The error is
-	// dlq.ErrKeyReused if that was another request.
+	// with the same key stores nothing and returns the ids of the first call. The error is
+	// dlq.ErrKeyReused if the first call had another request.
 	HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error)
 	// CreateJob takes the snapshot of a job and writes its row. While another
 	// job runs on messages of the same topic, it returns that job if it does the same
@@ -72,7 +72,7 @@ type Database interface {
 	CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (dlq.Job, error)
 	// StopJob makes a job CANCELLING: it claims and changes nothing any more.
 	StopJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error)
-	// EndJob closes a job that has no running workflow. It leaves a closed one
+	// EndJob closes a job that has no running workflow. It leaves a closed job
 	// unchanged.
 	EndJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error)
 	// Job returns a job, or dlq.ErrNotFound.
@@ -82,7 +82,7 @@ type Database interface {
 	// JobSamples returns counts of a job in the order of time; none if there is no such job.
 	JobSamples(ctx context.Context, id dlq.ID) ([]dlq.JobSample, error)
 	// PreviewJob describes the effect of a job that would start now, and changes nothing. PreviewScope
-	// does so within a scope that was frozen before.
+	// does the same within a scope that was frozen before.
 	PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview, error)
 	PreviewScope(ctx context.Context, spec dlq.JobSpec, scope dlq.Scope) (dlq.JobPreview, error)
 	// CreatePlan stores a plan, which expires after ttl. Plan returns it, dlq.ErrNotFound or dlq.ErrSpecUnreadable.
@@ -91,11 +91,11 @@ type Database interface {
 	// Groups returns one page of groups.
 	Groups(ctx context.Context, query dlq.GroupQuery) (dlq.PageOf[dlq.Group], error)
 	// Group returns a group, or dlq.ErrNotFound. Only messages of dead-letter topics that
-	// match within are counted, unless it is empty.
+	// match within are counted; an empty within matches all topics.
 	Group(ctx context.Context, id dlq.ID, within string) (dlq.Group, error)
-	// ChangeGroup changes the notes of operators: dlq.ErrNotFound.
+	// ChangeGroup changes the notes of operators, or returns dlq.ErrNotFound.
 	ChangeGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, change dlq.GroupChange) error
-	// FixGroup marks a group as fixed: dlq.ErrNotFound.
+	// FixGroup marks a group as fixed, or returns dlq.ErrNotFound.
 	FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, fix dlq.GroupFix) error
 	// Operations returns one page of operations, the newest first.
 	Operations(ctx context.Context, query dlq.OperationQuery) (dlq.PageOf[dlq.Operation], error)
@@ -133,7 +133,7 @@ type Retries interface {
 	TriggerArchive(ctx context.Context) (schedule string, err error)
 }
 
-// Waits is the part of Retries that the audit has no rows for: it commands nothing, or the store records the creation of the job.
+// Waits is the part of Retries without rows in the audit: its methods command nothing, and the store records each new job.
 type Waits interface {
 	// AwaitRetryMessage waits for the end of the workflow. When ctx ends first, it
 	// returns ctx's error and the workflow continues. Errors of the workflow are

@@ -40,7 +40,7 @@ func (s *Server) ownURL(c *fiber.Ctx) string {
 	return own.String()
 }
 
-// challenge is the header of an answer 401. It repeats no name of the request that is not this server's.
+// challenge is the header of an answer 401. It does not repeat a host name of the request that is not this server's.
 func (s *Server) challenge(c *fiber.Ctx) string {
 	const challenge = `Bearer realm="dlq-manager"`
 	if s.options.Issuer == "" || s.options.PublicURL == "" && s.checkHost(c) != nil {

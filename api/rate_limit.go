@@ -14,8 +14,8 @@ import (
 const (
 	// rateBurst is how many seconds' worth of requests a client may send at once.
 	rateBurst = 2
-	// An address may have refusedTokenBurst refused tokens at once, and then one in
-	// refusedTokenEvery, so that nobody can try many.
+	// An address may have refusedTokenBurst refused tokens at once, and then one refused
+	// token in refusedTokenEvery, so that nobody can try many tokens.
 	refusedTokenBurst = 10
 	refusedTokenEvery = 6 * time.Second
 	// maxRateClients bounds the memory of a rateLimiter. The clients that were not seen for
@@ -100,7 +100,7 @@ func clientName(c *fiber.Ctx, p *dlq.Principal) string {
 }
 
 // limitRefusedTokens counts a refused token of the client's address. Valid tokens are never
-// limited: others may share the address.
+// limited, since other clients may share the address.
 func (s *Server) limitRefusedTokens(c *fiber.Ctx) error {
 	if wait := s.refusedTokens.take(addressBucket(clientOf(c))); wait > 0 {
 		return tooMany("too many refused tokens from this address", wait)
@@ -108,8 +108,8 @@ func (s *Server) limitRefusedTokens(c *fiber.Ctx) error {
 	return nil
 }
 
-// addressBucket is an IPv4 address, or the /64 of an IPv6 address, since a host usually has
-// all addresses of it.
+// addressBucket is an IPv4 address, or the /64 network of an IPv6 address, since a host
+// usually has all addresses of that network.
 func addressBucket(address string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil || ip.Is4() {

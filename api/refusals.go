@@ -9,8 +9,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// The first refused request of a sender is recorded at once. Further ones with the same route
-// and answer are counted for refusalWindow and then recorded as one row, since nobody can delete
+// The first refused request of a sender is recorded at once. Further requests with the same route
+// and answer are counted for refusalWindow and then recorded as a single row, since nobody can delete
 // rows for a month. maxRefusals bounds the memory; a metric counts the requests beyond it.
 const (
 	refusalWindow = time.Minute
@@ -71,7 +71,7 @@ func (r *refusals) close(key refusal) {
 	ended.end.Stop()
 	if ended.count > 0 {
 		o := ended.last
-		o.TargetID, o.Topic, o.Reason = dlq.ID{}, "", "" // each request may have had others
+		o.TargetID, o.Topic, o.Reason = dlq.ID{}, "", "" // they may differ from request to request
 		describe(&o, map[string]any{"code": key.code, "count": ended.count})
 		r.record(o)
 	}

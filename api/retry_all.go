@@ -31,7 +31,7 @@ type retryAllView struct {
 // retryAll is the short form of a bulk retry: it takes a whole topic, and has the
 // documented answer.
 func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query, topic string) error {
-	// A caller who sends other filters here would have the whole topic retried.
+	// Other filters are refused: if they were ignored, the whole topic would be retried.
 	b := readBody(c, "group", targetField, "rate_limit", "reason")
 	spec := dlq.JobSpec{Kind: dlq.KindRetry, Filter: b.filter(topic), Order: dlq.OrderKey, TargetTopic: b.target(),
 		RateLimit: b.integer("rate_limit", 0, maxRate), Reason: b.reason(c)}

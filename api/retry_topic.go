@@ -17,7 +17,7 @@ import (
 // one after the other, each by its own workflow, and ends when the server drains. A message that
 // fails does not hold the later messages of its key.
 type topicRetry struct {
-	// within limits it to the topics of its principal.
+	// within limits the retry to the topics of its principal.
 	topic, within string
 	messages      []dlq.Message
 	// ended is closed at the end. err is set before.
@@ -45,8 +45,8 @@ func (s *Server) retryTopic(ctx context.Context, c *fiber.Ctx, topic string) err
 	return s.replyRetryAll(c, &now, topic, "/api/v1/dlq/"+topic)
 }
 
-// startTopicRetry starts the retry of a topic, or joins the one that runs: one runs at a time. It takes the messages
-// that are stored now.
+// startTopicRetry starts the retry of a topic, or joins the running retry: only one runs at a time. A new retry takes the
+// messages that are stored now.
 func (s *Server) startTopicRetry(ctx context.Context, topic string) (*topicRetry, error) {
 	a := accessOf(ctx)
 	if err := a.require(topic); err != nil {
@@ -78,8 +78,8 @@ func (s *Server) startTopicRetry(ctx context.Context, topic string) (*topicRetry
 	return run, nil
 }
 
-// findRetryable finds the messages to be retried, in the order of arrival. Like a bulk retry it
-// leaves out suspicious ones, and sends nothing to a topic that the sender may not choose.
+// findRetryable finds the messages to be retried, in the order of arrival. Like a bulk retry, it leaves
+// out suspicious messages, and messages whose original topic the sender may not choose.
 func (s *Server) findRetryable(ctx context.Context, run *topicRetry) error {
 	query := dlq.ListQuery{Filter: dlq.Filter{Topic: run.topic, Statuses: []dlq.Status{dlq.StatusPending}}, PageSize: 100, OldestFirst: true}
 	for {
@@ -123,7 +123,7 @@ func (s *Server) runTopicRetry(ctx context.Context, run *topicRetry) error {
 	return nil
 }
 
-// count counts the end of a retry. It returns an error that is not the message's own.
+// count counts the end of a retry. It returns an error that is not about the message.
 func (r *topicRetry) count(result workflows.RetryMessageResult, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

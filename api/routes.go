@@ -12,13 +12,13 @@ import (
 // the table.
 type route struct {
 	method, path string
-	// permission is the one that a request needs. It is empty for what everybody may read
-	// who is authenticated.
+	// permission is the permission that a request needs. It is empty for routes that every
+	// authenticated principal may read, and for routes that never need a token.
 	permission dlq.Permission
 	// target is the kind of thing that a request changes or exports, for the audit.
 	target dlq.OperationTarget
-	// public is the name by which auth.open opens the route; such a route may need no
-	// token. alwaysPublic never does.
+	// public is the name by which auth.open opens the route to requests without a token.
+	// A route with alwaysPublic never needs a token.
 	public string
 	// needsDatabase is set if messages in memory are not enough.
 	needsDatabase bool

@@ -22,7 +22,7 @@ type share struct {
 	*shares
 	client   string
 	room     *semaphore.Weighted
-	requests int // that have some of it, or wait
+	requests int // that have a part of the share, or wait for it
 }
 
 func newShares(size int64) *shares {
@@ -31,7 +31,7 @@ func newShares(size int64) *shares {
 
 func (s *shares) half() int64 { return max(s.size/2, 1) }
 
-// join begins a request of a client. It returns nil if the client has so many already.
+// join begins a request of a client. It returns nil if the client has most requests already.
 func (s *shares) join(client string, most int) *share {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *share) leave() {
 	}
 }
 
-// take waits until ctx ends. If it gets nothing, isOwn tells whether other requests of the client have it.
+// take waits for n until ctx ends. If it gets nothing, isOwn tells whether the client's other requests are the reason.
 func (s *share) take(ctx context.Context, n int64) (isTaken, isOwn bool) {
 	if s.room.Acquire(ctx, n) != nil {
 		return false, true

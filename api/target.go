@@ -15,7 +15,7 @@ import (
 // targetField is the field in which a request names the target of its messages.
 const targetField = "target_topic"
 
-// target reads it. Without it messages go where the configuration says.
+// target reads targetField. If it is not given, messages go to the targets of the configuration.
 func (b *body) target() string {
 	target, given := b.text(targetField, maxBulkText)
 	if given && target == "" {
@@ -54,7 +54,7 @@ func (s *Server) checkTarget(ctx context.Context, originalTopic, requested strin
 }
 
 // checkOrigin refuses to send a message to an original topic that the sender may not choose. Whoever
-// writes to a dead-letter topic chooses it; see dlq.Topics.MaySend.
+// writes to a dead-letter topic chooses the original topic; see dlq.Topics.MaySend.
 func (s *Server) checkOrigin(ctx context.Context, c *fiber.Ctx, m *dlq.Message) error {
 	a := accessOf(ctx)
 	if a.withinRoute() == "" || s.options.Topics.MaySend(m.DLQTopic, m.OriginalTopic, false) {
@@ -78,7 +78,7 @@ func (s *Server) checkOrigin(ctx context.Context, c *fiber.Ctx, m *dlq.Message) 
 // foreignPointer begins the reason why a pointer is neither shown nor sent.
 const foreignPointer = "its headers may name a record of another topic; only a grant for all topics"
 
-// byTarget are the numbers of messages of a plan by target, from those by original topic.
+// byTarget returns the numbers of messages of a plan by target. counts has them by original topic.
 func (s *Server) byTarget(counts []dlq.PreviewCount, matched int64, requested string) []dlq.PreviewCount {
 	if requested != "" && matched > 0 {
 		return []dlq.PreviewCount{{Name: requested, Count: matched}}

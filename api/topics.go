@@ -106,7 +106,7 @@ func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query, topic string)
 	return s.listMessages(ctx, c, q, dlq.Filter{Topic: topic})
 }
 
-// listMessages lists those that the query selects, of the topic and of the table that scope names.
+// listMessages lists the messages that the query selects, in the topic and in the table that scope names.
 func (s *Server) listMessages(ctx context.Context, c *fiber.Ctx, q *query, scope dlq.Filter) error {
 	wanted := q.list(scope)
 	if err := q.err(); err != nil {

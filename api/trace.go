@@ -22,7 +22,7 @@ func (s *Server) startSpan(c *fiber.Ctx) trace.Span {
 	return span //nolint:spancheck // the caller ends it
 }
 
-// endSpan ends it. Its route is known only now.
+// endSpan ends the span of a request. The route is known only now.
 func endSpan(c *fiber.Ctx, span trace.Span, err error) {
 	if span.IsRecording() {
 		route, status := routeOf(c), c.Response().StatusCode()

@@ -8,7 +8,7 @@ import (
 
 // facts are what is known of messages besides their rows.
 type facts struct {
-	operations map[string]dlq.ID // that asked for their retries, by the tokens of their owners
+	operations map[string]dlq.ID // the operations that asked for their retries, by the tokens of the owners
 	verdicts   map[dlq.ID]dlq.Verdict
 }
 
