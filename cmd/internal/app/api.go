@@ -101,7 +101,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	p.log.Info("serving", zap.String("address", listener.Addr().String()), zap.Bool("tls", cfg.Server.TLS.Configured()))
 
 	group, ctx := errgroup.WithContext(ctx)
-	served := make(chan struct{}) // closed when the server has ended; draining is useless then
+	served := make(chan struct{}) // closed when the server has ended; then the drain delay is useless
 	group.Go(func() error { defer close(served); return server.Serve(listener) })
 	if engine != nil {
 		group.Go(func() error { return engine.run(ctx) })
@@ -123,7 +123,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	return ignoreCanceled(group.Wait())
 }
 
-// addOptional adds the parts that may be missing. An interface with a nil pointer would not be nil.
+// addOptional adds the parts that may be missing, if they are there: an interface with a nil pointer would not be nil.
 func (p *parts) addOptional(o *api.Options) {
 	if p.cfg.Auth.Has("oidc") {
 		o.Issuer = p.cfg.Auth.OIDC.Issuer
@@ -152,7 +152,7 @@ func (p *parts) intake() *kafka.Intake {
 // readyTimeout is how long /readyz waits for a dependency.
 const readyTimeout = 2 * time.Second
 
-// ignoreCanceled returns nil for the end that was requested.
+// ignoreCanceled returns nil for an end that was requested.
 func ignoreCanceled(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil

@@ -14,7 +14,7 @@ import (
 )
 
 // access builds the authentication from the configuration, and adds its readiness checks. The authenticator
-// is nil if nobody is asked who they are. The keys of an identity provider are fetched until
+// is nil if authentication is off. The keys of an identity provider are fetched again and again until
 // ctx ends.
 func (p *parts) access(ctx context.Context, checks map[string]telemetry.Check) (api.Authenticator, error) {
 	cfg := p.cfg.Auth
@@ -64,8 +64,8 @@ func (p *parts) tokens(key, file string, checks map[string]telemetry.Check) (*au
 	return tokens, nil
 }
 
-// metricsHandler serves the metrics of a worker, to whoever has a token for them if there is a file
-// of tokens. The readiness check of that file is added.
+// metricsHandler serves the metrics of a worker. If there is a file of tokens, a request needs a token
+// for the metrics, and the readiness check of that file is added.
 func (p *parts) metricsHandler(checks map[string]telemetry.Check) (http.Handler, error) {
 	metrics := telemetry.Handler(p.registry, p.log)
 	if p.cfg.Worker.TokensFile == "" {

@@ -13,7 +13,7 @@ import (
 	"dlqmanager/console"
 )
 
-// addConsole adds the HTML pages, which reach the API through the transport of the server once that is made.
+// addConsole adds the HTML pages, which reach the API through the transport of the server. The server is made later.
 func (p *parts) addConsole(o *api.Options, server *late) error {
 	if !*p.cfg.Console.Enabled {
 		return nil
@@ -95,5 +95,5 @@ func originOf(publicURL string) string {
 	return public.Scheme + "://" + public.Host
 }
 
-// late is a transport that is known after those that use it.
+// late is a transport that is set after its users are made.
 type late struct{ http.RoundTripper }

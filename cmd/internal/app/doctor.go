@@ -31,7 +31,7 @@ The level is ok, warn or fail. In CI: dlq-api doctor -strict
 Exit codes: 0 if a program would work, 1 if it would not, 2 for a usage error.
 `
 
-// doctorTimeout is for everything about a dependency, so that a dependency that hangs is a single finding.
+// doctorTimeout bounds all checks of a dependency together, so that a dependency that hangs is a single finding.
 const doctorTimeout = 10 * time.Second
 
 // The levels of findings.
@@ -112,7 +112,7 @@ func Doctor(ctx context.Context, args []string, load func() (*config.Config, err
 	return nil
 }
 
-// examine looks at all dependencies at once. Without a valid configuration there are none.
+// examine looks at all dependencies at once. Without a valid configuration it looks at none.
 func examine(ctx context.Context, load func() (*config.Config, error)) findings {
 	cfg, err := load()
 	if err == nil {
@@ -137,7 +137,7 @@ func examine(ctx context.Context, load func() (*config.Config, error)) findings 
 	})
 }
 
-// maxGathered is how many findings are gathered at once.
+// maxGathered is how many things are looked at at once.
 const maxGathered = 64
 
 // gather looks at several things at once. The findings have the order of the things.

@@ -286,7 +286,7 @@ func (p *parts) examineEndpoints(ctx context.Context, f *findings) {
 	})
 }
 
-// reachTimeout is for each address.
+// reachTimeout bounds the check of an address.
 const reachTimeout = doctorTimeout / 2
 
 // some are the first names of a list.

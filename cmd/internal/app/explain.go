@@ -49,7 +49,7 @@ func hints(cfg *config.Config, dependency string) []hint {
 			{"SASL_AUTHENTICATION_FAILED", orFile("kafka.sasl.password", cfg.Kafka.SASL.PasswordFile)},
 			{"UNSUPPORTED_SASL_MECHANISM", "kafka.sasl.mechanism"},
 			{"ILLEGAL_SASL_STATE", "kafka.security_protocol"},
-			{"is TLS missing?", "kafka.security_protocol"}, // this and the next two are the client library's
+			{"is TLS missing?", "kafka.security_protocol"}, // this text and the next two are from the client library
 			{"is TLS misconfigured on the client or the broker?", "kafka.security_protocol"},
 			{"is this a plaintext connection speaking to a tls endpoint?", "kafka.security_protocol"},
 			{"first record does not look like a TLS handshake", "kafka.security_protocol"},

@@ -47,7 +47,7 @@ type certificates struct {
 	problem string // of the files, as logged
 }
 
-// get returns the configuration for a handshake. While the files are invalid, that is the
+// get returns the configuration for a handshake. While the files are invalid, get returns the
 // last valid configuration: a certificate and its key are not replaced at the same moment.
 func (c *certificates) get() *tls.Config {
 	c.mu.Lock()
@@ -69,7 +69,7 @@ func (c *certificates) get() *tls.Config {
 	return renewed
 }
 
-// report logs a problem of the files once. No error means that the problem is solved.
+// report logs a problem of the files once. A nil error means that the problem is solved.
 func (c *certificates) report(text string, err error) {
 	problem := fmt.Sprint(err)
 	if err != nil && problem != c.problem {
@@ -78,7 +78,7 @@ func (c *certificates) report(text string, err error) {
 	c.problem = problem
 }
 
-// expiry is the error of clients, who do not tell the server.
+// expiry is the error that clients get from an expired certificate. They do not tell the server.
 func expiry(config *tls.Config) error {
 	if end := config.Certificates[0].Leaf.NotAfter; time.Now().After(end) {
 		return fmt.Errorf("server.tls.cert_file: the certificate expired at %s", end.UTC().Format(time.RFC3339))

@@ -64,8 +64,8 @@ func (l *login) connected(_ context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// keep rejects a connection every userAge while the file names another user. The pool
-// opens another instead. If the new user cannot log in yet, the earlier connections remain.
+// keep rejects a connection every userAge while the file names another user. The pool then opens
+// another connection. If the new user cannot log in yet, the earlier connections remain.
 func (l *login) keep(context.Context, *pgx.Conn) (bool, error) {
 	now, checked := time.Now().UnixNano(), l.checked.Load()
 	if now-checked < userAge.Nanoseconds() || !l.checked.CompareAndSwap(checked, now) {

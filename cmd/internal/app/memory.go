@@ -13,8 +13,8 @@ import (
 
 // limitMemory sets Go's memory limit to nine tenths of the limit of the process's cgroup, or to a
 // fallback, unless GOMEMLIMIT is set. Near the limit the garbage collector runs more often. The
-// fallback math.MaxInt64 leaves a limit alone that another program of this process has set. It
-// returns the limit.
+// fallback math.MaxInt64 keeps a limit that another part of this process has set. limitMemory returns
+// the limit.
 func limitMemory(fallback int64) int64 {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		if limit := cgroupLimit(os.DirFS("/")); limit < math.MaxInt64 {
@@ -47,7 +47,7 @@ func cgroupLimit(root fs.FS) int64 {
 		for group := path.Join("/", fields[2]); ; group = path.Dir(group) {
 			text, _ := fs.ReadFile(root, path.Join(folder, group, file))
 			limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-			if err == nil && limit > 0 && limit < 1<<60 { // version 1 writes a large number for none
+			if err == nil && limit > 0 && limit < 1<<60 { // version 1 writes a large number if there is no limit
 				lowest = min(lowest, limit)
 			}
 			if group == "/" {

@@ -189,7 +189,7 @@ func (p *parts) openStore() error {
 	return nil
 }
 
-// migrate applies the migrations. A start leaves what takes long.
+// migrate applies the migrations. A start leaves out large index builds.
 func (p *parts) migrate(start bool) func(context.Context) error {
 	db := p.cfg.Database
 	options := migrations.Options{
@@ -242,8 +242,8 @@ func (p *parts) checkDatabase(ctx context.Context) error {
 	return err
 }
 
-// refuseForeign returns migrations.ErrForeign for a database that other migrations have made. An API
-// that served it would change rows of another program. Nothing else stops a start.
+// refuseForeign returns migrations.ErrForeign for a database that other migrations have made. An API that
+// served such a database would change rows of another program. No other error of the check stops a start.
 func (p *parts) refuseForeign(ctx context.Context) error {
 	if p.pool == nil {
 		return nil

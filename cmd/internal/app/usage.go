@@ -67,7 +67,7 @@ type About struct {
 	Commands map[string]Subcommand
 	// Services are commands with the configuration and without arguments, by name.
 	Services map[string]Service
-	// Usage has a line for each of both.
+	// Usage has a line for each of Commands and Services.
 	Usage string
 }
 

@@ -68,7 +68,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 // metricsStop is how long a stop waits for a running scrape.
 const metricsStop = 2 * time.Second
 
-// workerMemory is the memory limit without one of the cgroup. Without large messages a worker
+// workerMemory is the memory limit if the cgroup has no limit. Without large messages a worker
 // uses a quarter of it.
 const workerMemory = 256 << 20
 
@@ -150,8 +150,8 @@ func (e *engine) addDatabase(publisher activities.Publisher, memory *activities.
 	return nil
 }
 
-// withoutHidden reads the causes for the metrics, which need no permission to unmask and are kept elsewhere: so their titles
-// do not quote messages of topics with rules of masking.
+// withoutHidden reads the causes for the metrics. Everybody who sees the metrics sees the titles of causes, and other systems
+// store them. So the titles do not quote messages of topics with masking rules.
 func withoutHidden(masking *dlq.Masking, db *postgres.Store) func(context.Context) ([]dlq.GroupBacklog, error) {
 	if masking == nil {
 		return db.GroupBacklogs
@@ -279,8 +279,8 @@ func (e *engine) runWorkflows(ctx context.Context) error {
 	return nil
 }
 
-// ensureSchedule creates the archive's schedule. A process that keeps messages in memory
-// has none, and must not replace the schedule of an installation with a database.
+// ensureSchedule creates the archive's schedule. A process that keeps messages in memory has no
+// archive, and must not replace the schedule of an installation with a database.
 func (e *engine) ensureSchedule(ctx context.Context) error {
 	if e.pool == nil {
 		return e.workflows.Ping(ctx)
