@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// statusNonRetryable, or the header with any status but 2xx, is an answer that no retry
-	// changes.
+	// statusNonRetryable is the answer to a message that no retry can deliver. The header with
+	// any status but 2xx means the same.
 	statusNonRetryable = 489
 	headerNonRetryable = "Upstash-Nonretryable-Error" // Go's spelling; servers write Upstash-NonRetryable-Error
 
@@ -27,8 +27,8 @@ const (
 	maxAnswerText = 2 << 10
 	// maxAnswerRead is how much of an answer is read, so that its connection can be reused.
 	maxAnswerRead = 64 << 10
-	// answerTime is how long reading the body of an answer may take. The status has decided
-	// already.
+	// answerTime is how long reading the body of an answer may take. The result is known by
+	// then, from the status.
 	answerTime = time.Second
 
 	maxRetryAfter = time.Hour
@@ -40,7 +40,7 @@ const (
 //     still running), 423 and 425.
 //   - The record itself is refused with 411, 414, 415 and 431.
 //   - All other redirects and 4xx, such as 404, 405 and 410, mean that the URL or the endpoint
-//     has to be changed. The message is not at fault, and no attempt soon helps, as with 401.
+//     has to be changed. The message is not at fault, and an attempt soon does not help, as with 401.
 func categoryOf(status int, h http.Header) dlq.Category {
 	if status == statusNonRetryable || strings.EqualFold(strings.TrimSpace(h.Get(headerNonRetryable)), "true") {
 		return dlq.CategoryBadData

@@ -34,8 +34,8 @@ var guardedNetworks = prefixes(
 	"168.63.129.16/32",
 )
 
-// publicIPv6 has all public addresses of IPv6. So loopback, private (fc00::/7), link-local
-// (fe80::/10), multicast, NAT64 (64:ff9b::/96) and IPv4-compatible addresses are not.
+// publicIPv6 has all public addresses of IPv6. It does not have loopback, private (fc00::/7),
+// link-local (fe80::/10), multicast, NAT64 (64:ff9b::/96) and IPv4-compatible addresses.
 var publicIPv6 = netip.MustParsePrefix("2000::/3")
 
 func prefixes(networks ...string) []netip.Prefix {
@@ -46,9 +46,9 @@ func prefixes(networks ...string) []netip.Prefix {
 	return parsed
 }
 
-// guard refuses connections to addresses that are not public, unless a network of the
-// configuration has them. Each address is checked just before the connection, so names
-// that resolve to another address each time do not pass.
+// guard refuses connections to addresses that are not public, unless they are in a network of
+// the configuration. Each address is checked just before the connection, so a name that
+// resolves to another address each time does not pass.
 type guard struct{ allowed []netip.Prefix }
 
 // guardError is a refusal of the guard.

@@ -40,7 +40,7 @@ func (p *page) add(i int, isOrdered bool) {
 	p.chains[chain] = append(p.chains[chain], i)
 }
 
-// run sends the chains, each in the order of its first message.
+// run sends the chains, which begin in the order of their first messages.
 func (p *page) run(ctx context.Context) {
 	// A request that starts later might not end in time.
 	deadline, _ := ctx.Deadline()
@@ -121,6 +121,6 @@ func (p *page) learn(refused *dlq.DeliveryError) {
 	}
 }
 
-// defaultPause is how long an endpoint gets no requests that answered 429 without a
+// defaultPause is how long an endpoint gets no requests after an answer 429 without a
 // Retry-After.
 const defaultPause = time.Second

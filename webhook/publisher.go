@@ -35,7 +35,7 @@ type Endpoint struct {
 // Options configure a publisher.
 type Options struct {
 	Endpoints map[string]Endpoint
-	// AllowedNetworks are networks that may have endpoints although they are not public.
+	// AllowedNetworks are networks that are not public, and in which endpoints may be.
 	AllowedNetworks []netip.Prefix
 	UserAgent       string
 	// Original returns the record of a message before its failure.
@@ -49,7 +49,7 @@ type Options struct {
 
 // Metrics counts requests.
 type Metrics interface {
-	// Count counts a message that was sent to a target, or was not, with its error.
+	// Count counts a message for a target, with its error, which is nil for a delivered message.
 	Count(target string, err error)
 	// Observe adds the duration of a delivery.
 	Observe(context.Context, time.Duration)
@@ -64,8 +64,8 @@ const (
 	maxDuration = 18 * time.Second
 
 	dialTimeout = 5 * time.Second
-	// maxIdle is shorter than the time after which common servers and load balancers close
-	// a connection: a request on a closed connection is sent again.
+	// maxIdle is shorter than the time after which common servers and load balancers close a
+	// connection, because a request on a closed connection would be sent again.
 	maxIdle = 45 * time.Second
 )
 
@@ -215,7 +215,7 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 
 // Ping asks an endpoint for its headers, with neither a message nor credentials. Its error
 // says why the endpoint cannot be reached. Most endpoints refuse such a request, so any answer will do,
-// but for the answer of a proxy whose server is away.
+// except the answer of a proxy whose server is away.
 func (p *Publisher) Ping(ctx context.Context, name string) error {
 	t := p.targets[dlq.EndpointTarget(name)]
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)

@@ -23,11 +23,11 @@ const (
 	headerOriginalTopic = "Dlq-Original-Topic"
 	headerKey           = "Dlq-Key"
 	headerBinaryKey     = "Dlq-Binary-Key"
-	// Headers of the record have these prefixes before their names. The value behind the
-	// second one is in base64.
+	// Headers of the record have one of these prefixes before their names. With the second
+	// prefix the value is in base64.
 	headerPrefix       = "Dlq-Header-"
 	headerBinaryPrefix = "Dlq-Binary-Header-"
-	// headerOmitted is how many headers of the record, with its key, are left out.
+	// headerOmitted is how many headers of the record are left out; a key that is left out counts too.
 	headerOmitted = "Dlq-Headers-Omitted"
 
 	headerIdempotencyKey = "Idempotency-Key"
@@ -53,7 +53,7 @@ func (t *target) newRequest(ctx context.Context, e *dlq.Envelope, record *dlq.Re
 	h.Set(headerIdempotencyKey, id)
 	h.Set(headerID, e.ID.String())
 	h.Set(headerRetryCount, strconv.Itoa(e.RetryCount))
-	if isPlain(e.OriginalTopic) { // else no request could be made
+	if isPlain(e.OriginalTopic) { // any other value would make the request invalid
 		h.Set(headerOriginalTopic, e.OriginalTopic)
 	}
 	h.Set("Content-Type", contentType(record))
@@ -112,8 +112,8 @@ func (h *headers) put(name, binaryName string, value []byte) {
 	h.Add(name, text)
 }
 
-// addRecord adds the record's headers. Those that carry a trace or a correlation id keep
-// their names.
+// addRecord adds the record's headers. Headers with a trace or a correlation id keep their
+// names.
 func (h *headers) addRecord(list []dlq.Header) {
 	for _, header := range list {
 		name := strings.ToLower(header.Key)
@@ -132,7 +132,7 @@ func (h *headers) addRecord(list []dlq.Header) {
 	}
 }
 
-// contentType is the value of the record's header, if valid.
+// contentType is the value of the record's header content-type, if valid, else it follows from the value of the record.
 func contentType(r *dlq.Record) string {
 	for _, header := range r.Headers {
 		value := string(header.Value)

@@ -31,7 +31,7 @@ type secretFile struct {
 
 	mu      sync.Mutex
 	secrets []string
-	before  []string // the last secrets that these have replaced, the newest first
+	before  []string // the secrets before a change of the file, the newest first
 	failed  bool
 }
 
@@ -47,7 +47,7 @@ func (f *secretFile) current() []string {
 	return f.read()
 }
 
-// known returns the secrets, and the ones before them, which the answer to an earlier request may quote.
+// known returns the secrets and the earlier secrets, which the answer to an earlier request may quote.
 func (f *secretFile) known() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
