@@ -38,18 +38,18 @@ type avroField struct {
 	name   string
 	prefix string // its name as JSON, and the colon
 	value  *avroType
-	// standard is the length of its default.
+	// standard is the length of its default as JSON.
 	standard int
 	tags     []string
 }
 
-// compileAvro parses the schema and its references. Names need not be those that Avro allows:
-// many producers do not care.
+// compileAvro parses the schema and its references. It accepts names that Avro does not allow,
+// since many producers use such names.
 func compileAvro(sources []*source) (codec, error) {
 	var parsed avro.SchemaCache
 	names := map[string]*avroType{}
 	var codec avroCodec
-	for _, s := range sources { // the last is the schema, the others are those that it refers to
+	for _, s := range sources { // the last source is the schema, after its references
 		var err error
 		if codec.schema, err = parsed.Parse(s.text, avro.WithLaxNames(nil)); err != nil {
 			return nil, badSchema("its schema cannot be parsed: %s", short(err))
@@ -119,7 +119,7 @@ func resolveAvro(node *avro.SchemaNode, namespace string, names map[string]*avro
 	default:
 		for _, name := range []string{fullName(node.Type, namespace), node.Type} {
 			if known := names[name]; known != nil {
-				known.tags = append(known.tags, t.tags...) // of a reference with attributes
+				known.tags = append(known.tags, t.tags...) // a reference may have attributes too
 				return known, nil
 			}
 		}

@@ -55,8 +55,8 @@ func (c avroCodec) reads(writer codec, data []byte) error {
 	return nil
 }
 
-// maxAvroSteps limits the time of an encoding: of nested unions, each branch is tried. A step is
-// a value, and also each avroStep bytes of a text, or symbols of an enum.
+// maxAvroSteps limits the time of an encoding, since all branches of nested unions are tried. A value
+// takes a step, and a further step for each avroStep bytes of a text or symbols of an enum.
 const (
 	maxAvroSteps = 4 << 20
 	avroStep     = 64
@@ -77,7 +77,7 @@ func (w *avroWriter) value(t *avroType, value any) error {
 	if w.left -= 1 + (len(text)+len(t.symbols))/avroStep; w.left < 0 {
 		return errAvroSteps
 	}
-	var fits bool // if not, an error drops what is written
+	var fits bool // if not, an error drops the written bytes
 	switch t.kind {
 	case "null":
 		fits = value == nil
@@ -127,8 +127,8 @@ func (w *avroWriter) value(t *avroType, value any) error {
 	return nil
 }
 
-// misfit says where a value does not fit. Of a union most branches do not, so its text is made
-// only when it is read.
+// misfit says where a value does not fit. Most branches of a union do not fit, so the text of
+// a misfit is made only when it is read.
 type misfit struct {
 	path   string // a JSON Pointer, made on the way back
 	wanted *avroType
@@ -232,9 +232,9 @@ func (w *avroWriter) count(n int) {
 	}
 }
 
-// union takes the only branch that the value fits. The JSON of the reader does not say which
-// branch it was, so of several ones the writer does not choose: they can be named as in Avro's
-// JSON encoding, {"long": 5}. A map can fit that too.
+// union takes the only branch that the value fits. The JSON of the reader does not name the branch.
+// If several branches fit, the writer does not choose: the value must name its branch, as in Avro's
+// JSON encoding, {"long": 5}. Such an object may also fit a map.
 func (w *avroWriter) union(t *avroType, value any) error {
 	start := len(w.out)
 	var found []byte
@@ -283,7 +283,7 @@ func (t *avroType) branchName() string {
 	return t.kind
 }
 
-// avroNumber reads an integer, or what avroReader writes for one with a logical type.
+// avroNumber reads an integer, or the text that avroReader writes for an integer with a logical type.
 func avroNumber(value any, logical string) (int64, bool) {
 	text, isText := value.(string)
 	if !isText {
@@ -311,7 +311,7 @@ func avroFloat(value any, bits int) (float64, bool) {
 	return 0, false
 }
 
-// avroBytes reads base64, or what avroReader writes for a logical type.
+// avroBytes reads base64, or the form that avroReader writes for a logical type.
 func avroBytes(value any, t *avroType) ([]byte, bool) {
 	if t.logical == "duration" && t.size == 12 {
 		return avroDuration(value)
@@ -348,7 +348,7 @@ func avroDuration(value any) (b []byte, ok bool) {
 	return b, len(parts) == 3
 }
 
-// unscaled is the inverse of decimal: the shortest two's complement, or one that fills a fixed.
+// unscaled is the inverse of decimal: the shortest two's complement, or for a fixed a number of its length.
 func unscaled(text string, t *avroType) ([]byte, bool) {
 	digits, fraction, _ := strings.Cut(text, ".")
 	isLong := len(text) > 3*maxDecimal || t.size > maxDecimal

@@ -11,16 +11,16 @@ import (
 	"strconv"
 )
 
-// maxJSON limits the JSON of an Avro value. Since each element adds to it, it also limits the
-// time: a schema can have a value of no bytes with any number of elements.
+// maxJSON limits the JSON of an Avro value. Each element adds to the JSON, so the limit also bounds
+// the time: elements of some types have no bytes, so a few bytes can stand for any number of them.
 const maxJSON = 8 << 20
 
 // avroReader converts Avro's binary encoding to JSON: a union is its value, bytes are base64,
-// and logical types are what a reader expects, such as "2026-02-20T10:30:00Z" and "12.50".
+// and logical types are as a reader expects them, such as "2026-02-20T10:30:00Z" and "12.50".
 type avroReader struct {
 	data []byte // not read yet
 	out  []byte
-	err  error // the first; nothing is read after it
+	err  error // the first error; nothing is read after it
 }
 
 var errCut = badValue("it was not written with its schema: it ends too early")
@@ -150,7 +150,7 @@ func (r *avroReader) index(length int) int64 {
 	return n
 }
 
-// number writes an integer. Times beyond the year 9999 stay integers.
+// number writes an integer, or a time. Times that avroTime.at refuses stay integers.
 func (r *avroReader) number(n int64, logical string) {
 	if t, isTime := avroTimes[logical]; isTime {
 		if at, ok := t.at(n); ok {
@@ -174,8 +174,8 @@ func (r *avroReader) float(f float64, bits int) {
 	}
 }
 
-// maxDecimal is the longest decimal that is written as one, in bytes. The time of the conversion
-// grows faster than its length.
+// maxDecimal is the longest decimal, in bytes, that is written as a number; a longer decimal stays
+// base64. The time of the conversion grows faster than the length.
 const maxDecimal = 256
 
 func (r *avroReader) bytes(b []byte, t *avroType) {

@@ -27,10 +27,10 @@ func (o *outage) err() error {
 
 func (b *breaker) err() error { return b.last.Load().err() }
 
-// fail opens the breaker. It reports whether it was not open.
+// fail opens the breaker, and reports whether the breaker was closed before.
 func (b *breaker) fail(reason error) (opened bool) {
 	return b.last.Swap(&outage{reason, time.Now().Add(pause)}).err() == nil
 }
 
-// allowedShare is the inverse of the share of the time that the ingest waits for the registry at most.
+// allowedShare limits how long the ingest waits for the registry: 1/allowedShare of the time at most.
 const allowedShare = 50

@@ -17,7 +17,7 @@ const (
 )
 
 // cache has the schemas that were used most recently, and the ids of schemas that cannot be used.
-// Unusable ids do not displace schemas, nor schemas ids.
+// Unusable ids do not displace schemas, and schemas do not displace unusable ids.
 type cache struct {
 	mu       sync.Mutex
 	schemas  map[uint32]*entry

@@ -37,9 +37,9 @@ type Options struct {
 
 // Decoder decodes with the schemas of a registry. It is safe for concurrent use.
 //
-// Schemas are cached by their id, and never read again: a registry does not change them. Ids
-// that the registry does not know are cached for missTTL. After a failure no request is made
-// for pause. A schema is loaded independently of those who wait for it, so a registry that is
+// Schemas are cached by their id, and a cached schema is never read again: a registry does not
+// change schemas. Ids of schemas that cannot be used are cached for unusableTTL. After a failure
+// no request is made for pause. A load goes on if its callers no longer wait, so a registry that is
 // slower than their timeouts still fills the cache.
 type Decoder struct {
 	o       Options
@@ -48,8 +48,8 @@ type Decoder struct {
 	metrics *metrics
 	cache   *cache
 	breaker *breaker
-	// allowance is the time that the ingest may wait, in nanoseconds: a token each. It grows with time, up to the most
-	// for one batch.
+	// allowance is the time that the ingest may wait, with a token for each nanosecond. It grows with time, up to
+	// IngestTimeout.
 	allowance *rate.Limiter
 	loads     singleflight.Group // schemas that are being loaded
 }
@@ -84,8 +84,8 @@ func (d *Decoder) Decode(ctx context.Context, topic string, isKey bool, data []b
 	return d.decode(s, err, id, topic, isKey, data)
 }
 
-// maxBatchIDs limits the unknown ids of a batch that are asked for. Values that are not in the
-// wire format, but begin with a zero byte, may each have another one.
+// maxBatchIDs limits how many unknown ids of a batch are asked for. Values that are not in the wire
+// format, but begin with a zero byte, may each seem to have another id.
 const maxBatchIDs = 64
 
 // DecodeArrivals decodes the values of a batch, and sets Payload, Schema, DecodeError and the
@@ -121,8 +121,8 @@ func (d *Decoder) DecodeArrivals(ctx context.Context, arrivals []*dlq.Arrival) {
 	}
 }
 
-// maxBatchGrowth limits by how much more than usual the values of a batch may grow, all
-// together: a few bytes can be megabytes of JSON, which take memory and time.
+// maxBatchGrowth limits the JSON of all values of a batch together, beyond usualGrowth times
+// their bytes: a few bytes can become megabytes of JSON, which take memory and time.
 const (
 	maxBatchGrowth = 32 << 20
 	usualGrowth    = 8
@@ -140,7 +140,7 @@ func growth(value []byte, decoded dlq.Decoded, err error) int {
 
 var errNoPayload = errors.New("it was decoded, but the result has a NUL character, or numbers or nesting beyond the limits of a payload")
 
-// preload waits until the schemas of a batch are in the cache, for as long as it may.
+// preload waits until the schemas of a batch are in the cache, for as long as the allowance lasts.
 func (d *Decoder) preload(ctx context.Context, arrivals []*dlq.Arrival) {
 	missing := map[uint32]bool{}
 	for _, a := range arrivals {
@@ -165,7 +165,7 @@ func (d *Decoder) preload(ctx context.Context, arrivals []*dlq.Arrival) {
 	d.allowance.ReserveN(time.Now(), min(int(time.Since(began)), d.allowance.Burst()))
 }
 
-// cached returns a schema from the cache, or why there is none, or neither before it is loaded.
+// cached returns a schema from the cache, or why the schema cannot be had. Both are nil for a schema that must be loaded.
 func (d *Decoder) cached(id uint32) (*schema, error) {
 	if s, err := d.cache.get(id); s != nil || err != nil {
 		d.metrics.hits.Inc()

@@ -13,9 +13,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Encode encodes the JSON of an edited value with the schema of the original one, a value in the
-// wire format that was written to a topic. The newest version of the schema's subject must read
-// the result too, since consumers may use it by now. It also returns the result as Decode would.
+// Encode encodes the JSON of an edited value with the schema of the original value, which is in the
+// wire format and was written to a topic. The newest version of the schema's subject must read the
+// result too, since consumers may use that version by now. decoded is the result of Decode for value.
 //
 // The error is a *dlq.EncodeError if the JSON does not fit, or wraps dlq.ErrUnavailable if the
 // registry does not answer within Options.Timeout.
@@ -88,8 +88,8 @@ func (d *Decoder) newest(ctx context.Context, subject string) (id uint32, versio
 	return 0, 0, err
 }
 
-// parseJSON is stricter than encoding/json: a name may occur once, and no text is replaced since
-// it is not Unicode. Numbers are json.Number.
+// parseJSON is stricter than encoding/json: it refuses names that occur twice, and text that is not
+// Unicode, which encoding/json would replace. Numbers are json.Number.
 func parseJSON(text []byte) (value any, err error) {
 	if !json.Valid(text) || !utf8.Valid(text) {
 		return nil, badValue("it is not JSON in UTF-8, or something follows it")

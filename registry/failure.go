@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// failure is why something was not decoded, in words for operators. They name no hosts.
+// failure is why something was not decoded, in words for operators. The words name no hosts.
 type failure struct {
 	// reason is the label of the metric.
 	reason string
@@ -18,8 +18,8 @@ func (f *failure) Error() string { return f.text }
 const (
 	reasonUnavailable = "unavailable" // the registry does not answer, or too late, or refuses the credentials
 	reasonUnknown     = "unknown_schema"
-	reasonSchema      = "schema" // which cannot be used
-	reasonValue       = "value"  // which was not written with this schema
+	reasonSchema      = "schema" // the schema cannot be used
+	reasonValue       = "value"  // the value was not written with this schema
 	reasonTooLarge    = "too_large"
 )
 

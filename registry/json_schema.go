@@ -13,8 +13,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// jsonSchema is the codec of a JSON Schema. A value that is decoded need not conform to it: the
-// consumer may have failed on that. An edited one must.
+// jsonSchema is the codec of a JSON Schema. A decoded value need not conform to the schema, since the
+// consumer may have failed for that reason. An edited value must conform.
 type jsonSchema struct {
 	sources []*source
 }
@@ -78,14 +78,14 @@ func (s *jsonSteps) take(n int) {
 	}
 }
 
-// countSteps counts in the check of each schema's format, which comes before all schemas below, and
-// in each match of a pattern.
+// countSteps counts a step in the check of each schema's format, which comes before all schemas below
+// it, and steps in each match of a pattern.
 func countSteps(compiler *jsonschema.Compiler) {
 	steps := &jsonSteps{maxJSONSteps, time.Now().Add(maxJSONTime)}
 	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
 		URL: "registry:///steps",
 		Compile: func(ctx *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
-			schema := ctx.Enqueue(nil) // the one that is being compiled
+			schema := ctx.Enqueue(nil) // the schema that is being compiled
 			format := schema.Format
 			if format == nil {
 				format = &jsonschema.Format{Validate: func(any) error { return nil }}
@@ -98,7 +98,7 @@ func countSteps(compiler *jsonschema.Compiler) {
 				schema.AllOf = append(schema.AllOf, &jsonschema.Schema{DraftVersion: schema.DraftVersion, Enum: schema.Enum})
 				schema.Enum = nil
 			}
-			return nil, nil //nolint:nilnil // so the library wants it if there is nothing to extend
+			return nil, nil //nolint:nilnil // the library asks for this if there is no extension
 		},
 	})
 	compiler.AssertVocabs()
@@ -116,7 +116,7 @@ func countSteps(compiler *jsonschema.Compiler) {
 	})
 }
 
-// countedRegexp is a pattern whose match takes at most the product of its size and the text's.
+// countedRegexp is a pattern. The time of a match grows at most with the product of the sizes of pattern and text.
 type countedRegexp struct {
 	*regexp.Regexp
 
@@ -144,8 +144,8 @@ func cutCauses(e *jsonschema.ValidationError, left *int) {
 // rootSchema is the URL of the schema itself. The registry gives it no name.
 const rootSchema = "registry:///schema"
 
-// Load returns the schema that a reference names, which may have been resolved against the
-// identifier of another one. Nothing else is loaded.
+// Load returns the schema that a reference names. The library may have resolved the reference against
+// the identifier of another schema. Nothing else is loaded.
 func (j *jsonSchema) Load(url string) (any, error) {
 	last := len(j.sources) - 1
 	if url == rootSchema {

@@ -80,7 +80,7 @@ func (d *Decoder) load(ctx context.Context, id uint32) (*schema, error) {
 	return nil, known
 }
 
-// unavailable is a failure of the registry in words without hosts, or a *failure as it is.
+// unavailable turns the error of a request into a *failure whose words name no hosts. It returns a *failure unchanged.
 func unavailable(err error) error {
 	text := "the schema registry cannot be reached"
 	var response *sr.ResponseError
@@ -97,7 +97,7 @@ func unavailable(err error) error {
 	return &failure{reasonUnavailable, text}
 }
 
-// source is the text of a schema or of one that it refers to.
+// source is the text of a schema, or of a schema that it refers to.
 type source struct {
 	text string
 	// name is the name of the reference: a path for Protobuf, a type for Avro.
@@ -111,7 +111,7 @@ type fetch struct {
 	sources  []*source // a schema comes after its references, so the schema itself is the last
 	versions []sr.SubjectVersion
 	tags     map[string][]string // of the metadata, by the names of fields
-	// names has the references by subject and version; nil while their own are being read.
+	// names has the references by subject, version and name; nil while the references of the reference are being read.
 	names map[string]*source
 	size  int
 }
@@ -125,7 +125,7 @@ func (f *fetch) run(ctx context.Context, id uint32) error {
 	if err := f.add(ctx, "", s, 0); err != nil {
 		return err
 	}
-	// Without its subjects a schema decodes as well.
+	// Without its subjects a schema still decodes, so an error is ignored.
 	f.versions, _ = f.client.SchemaVersionsByID(ctx, int(id))
 	return nil
 }
@@ -180,8 +180,8 @@ func (f *fetch) follow(ctx context.Context, reference sr.SchemaReference, depth 
 	return nil
 }
 
-// refusal tells an answer that will not change soon from a failure of the registry, which is
-// returned as it is.
+// refusal returns a *failure for an answer that will not change soon. It returns any other error,
+// such as an outage of the registry, unchanged.
 func refusal(err error, format string, args ...any) error {
 	var response *sr.ResponseError
 	switch {

@@ -12,7 +12,7 @@ type metrics struct {
 const (
 	resultOK      = "ok"
 	resultRefused = "refused" // such as an unknown id
-	resultFailed  = "failed"  // which opens the breaker
+	resultFailed  = "failed"  // the failure opens the breaker
 )
 
 func newMetrics(reg prometheus.Registerer, isOpen func() bool) *metrics {

@@ -97,8 +97,8 @@ func (p *protobuf) decode(into *dlq.Decoded, data []byte) error {
 	return nil
 }
 
-// encode keeps the message indexes of the original. Fields of it that its schema does not know
-// would be lost, so then there is an error.
+// encode keeps the message indexes of the original. Fields of the original that its schema does not
+// know would be lost, so encode refuses them.
 func (p *protobuf) encode(original []byte, edited json.RawMessage) ([]byte, error) {
 	md, data, err := p.message(original)
 	if err != nil {
@@ -147,8 +147,8 @@ func (p *protobuf) reads(writer codec, data []byte) error {
 	return nil
 }
 
-// known returns an error if a message has fields that the schema does not know, or that have
-// another type there.
+// known decodes a message. It returns an error if the message has fields that the schema does not know,
+// or that have another type there.
 func (p *protobuf) known(md protoreflect.MessageDescriptor, data []byte) (*dynamicpb.Message, error) {
 	m := dynamicpb.NewMessage(md)
 	if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: p.types, RecursionLimit: 2 * maxNesting}).Unmarshal(data, m); err != nil {
@@ -165,8 +165,8 @@ func (p *protobuf) known(md protoreflect.MessageDescriptor, data []byte) (*dynam
 	}, nil)
 }
 
-// message reads the message indexes, which lead from the messages of the file to that of the
-// value. They are zigzag varints: their number and themselves. 0 stands for the first message.
+// message reads the message indexes, which lead from the messages of the file to the message of the
+// value. They are zigzag varints: first their number, then each index. The number 0 stands for the first message.
 func (p *protobuf) message(data []byte) (md protoreflect.MessageDescriptor, rest []byte, err error) {
 	next := func() int64 {
 		value, n := protowire.ConsumeVarint(data)
@@ -194,8 +194,8 @@ func (p *protobuf) message(data []byte) (md protoreflect.MessageDescriptor, rest
 	return md, data, nil
 }
 
-// nth returns a message by its index among those that are written in the schema. The entry of a
-// map is none of them.
+// nth returns a message by its index among the messages that are written in the schema. The entries of
+// maps do not count.
 func nth(messages protoreflect.MessageDescriptors, index int64) protoreflect.MessageDescriptor {
 	for i := range messages.Len() {
 		if messages.Get(i).IsMapEntry() {
@@ -209,7 +209,7 @@ func nth(messages protoreflect.MessageDescriptors, index int64) protoreflect.Mes
 	return nil
 }
 
-// eventMetadata reads the ids of a field metadata, or of one whose type is called EventMetadata.
+// eventMetadata reads the ids in a field that is called metadata, or whose type is called EventMetadata.
 func eventMetadata(m protoreflect.Message) (traceID, correlationID string) {
 	m.Range(func(fd protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		if fd.Message() == nil || fd.IsList() || fd.IsMap() || fd.Message().Name() != "EventMetadata" && fd.Name() != "metadata" {
@@ -231,7 +231,7 @@ func eventMetadata(m protoreflect.Message) (traceID, correlationID string) {
 // maxWeight limits the memory that a decoded message and its JSON may need, in bytes.
 const (
 	maxWeight     = 32 << 20
-	messageWeight = 200 // of an empty one
+	messageWeight = 200 // of an empty message
 )
 
 // weigher estimates the memory of a message before it is decoded. Two bytes can be an empty
@@ -318,7 +318,7 @@ func (w *weigher) field(fd protoreflect.FieldDescriptor, kind protowire.Type, co
 	switch {
 	case fd.Message() != nil && (isBytes || kind == protowire.StartGroupType):
 		return w.message(fd.Message(), content, depth+1)
-	case fd.Enum() != nil: // one, or a packed list
+	case fd.Enum() != nil: // a single value, or a packed list
 		for len(content) > 0 {
 			number, n := protowire.ConsumeVarint(content)
 			if n < 0 {
@@ -342,8 +342,8 @@ func (w *weigher) field(fd protoreflect.FieldDescriptor, kind protowire.Type, co
 	return nil
 }
 
-// knownImports are files that Confluent's serializers know without a reference. These have the
-// same numbers and types.
+// knownImports are files that Confluent's serializers know without a reference. The texts here have
+// the same numbers and types.
 var knownImports = map[string]string{
 	"confluent/meta.proto": `syntax = "proto3"; package confluent;
 		import "google/protobuf/descriptor.proto";

@@ -18,21 +18,21 @@ type schema struct {
 	versions []sr.SubjectVersion // sorted, the newest version of a subject first
 	codec    codec
 	tagger   *tagger
-	size     int // of its text and those of its references
+	size     int // of its text, the texts of its references, and their tags
 }
 
 // codec decodes and encodes the bytes after the id.
 type codec interface {
 	// decode sets the JSON, the message type and the ids of the event's metadata.
 	decode(into *dlq.Decoded, data []byte) error
-	// encode is the inverse of decode, for another value in the place of the original.
+	// encode is the inverse of decode, for a value that takes the place of the original.
 	encode(original []byte, edited json.RawMessage) ([]byte, error)
 	// reads returns an error if consumers with this schema could not read bytes that a writer of
 	// the same format has encoded.
 	reads(writer codec, data []byte) error
 	// rootOf names the type of a value, if the schema has several for values.
 	rootOf(data []byte) string
-	// shapes are what the schema says about values, by their types. tagsOf has further tags of the fields of a type.
+	// shapes describe the JSON of values, by the types of the values. tagsOf has further tags of the fields of a type.
 	shapes(tagsOf func(typeName, field string) []string) (map[string]*shape, error)
 }
 
@@ -72,7 +72,7 @@ func compile(ctx context.Context, f *fetch) (*schema, error) {
 // calls itself for each bracket could need more stack than Go allows, which ends the program.
 const maxNesting = 100
 
-// nesting is the deepest nesting of brackets. It also counts those in strings and comments.
+// nesting is the deepest nesting of brackets, including brackets in strings and comments.
 func nesting(text string) (deepest int) {
 	depth := 0
 	for i := range len(text) {
@@ -87,8 +87,8 @@ func nesting(text string) (deepest int) {
 	return deepest
 }
 
-// describe names the schema. Of several subjects it is the subject of the topic, as most serializers
-// name it, if there is one.
+// describe names the schema. If the schema has several subjects, describe prefers the subject of the topic, as
+// most serializers name it.
 func (s *schema) describe(id uint32, topic string, isKey bool) dlq.Schema {
 	described := dlq.Schema{Format: s.format, ID: id}
 	wanted := topic + "-value"
@@ -123,7 +123,7 @@ func metadataOf(data []byte) (traceID, correlationID string) {
 	return cmp.Or(idOf(m.TraceID), idOf(m.TraceIDJSON)), cmp.Or(idOf(m.CorrelationID), idOf(m.CorrelationIDJSON))
 }
 
-// maxID is the longest text that is an id and not something else.
+// maxID is the longest text that counts as an id.
 const maxID = 255
 
 func idOf(value any) string {

@@ -18,8 +18,8 @@ import (
 // inlineTags is the attribute of Avro and the keyword of JSON Schema.
 const inlineTags = "confluent:tags"
 
-// Tagged returns the paths of the values that a schema marks with one of the tags, in the JSON that data decodes to. A path may
-// select more values than the schema does, and never less. The error says why the tags are not known.
+// Tagged returns the paths of the values that a schema marks with one of the tags, in the JSON that data decodes to. The paths may
+// select more values than the schema marks, and never fewer. The error says why the tags are not known.
 func (d *Decoder) Tagged(ctx context.Context, data []byte, tags []string) ([]masking.Path, error) {
 	id, ok := dlq.SchemaIDOf(data)
 	if !ok {
@@ -47,8 +47,8 @@ type tagger struct {
 }
 
 const (
-	// maxMatching limits the characters that are compared with patterns of the metadata; matchCost is more for each
-	// comparison.
+	// maxMatching limits the characters that are compared with patterns of the metadata. Each comparison costs matchCost
+	// characters more.
 	maxMatching = 1 << 26
 	matchCost   = 16
 	// maxKnown limits the roots and tags whose paths are kept.
@@ -64,8 +64,8 @@ func newTagger(metadata map[string][]string) *tagger {
 	return t
 }
 
-// ofField are the tags of a field of a type in the metadata. A type without a name is one of JSON Schema, whose fields are
-// matched by their last name: the place of a field is not known before the paths are.
+// ofField are the tags of a field of a type in the metadata. Types of JSON Schema have no name. Their fields are matched by the
+// last name only, since the place of a field is not known yet.
 func (t *tagger) ofField(typeName, field string) (tags []string) {
 	name := []rune(typeName + "." + field)
 	if typeName == "" {
@@ -85,7 +85,7 @@ func (t *tagger) ofField(typeName, field string) (tags []string) {
 	return tags
 }
 
-// matches compares a name with a pattern, in which ** stands for any characters, and * and ? for those that are no dots.
+// matches compares a name with a pattern: ** stands for any characters, * for any characters but dots, and ? for one such character.
 func (t *tagger) matches(pattern string, name []rune) bool {
 	if !strings.ContainsAny(pattern, "*?") {
 		return pattern == string(name)
@@ -116,7 +116,7 @@ func (t *tagger) matches(pattern string, name []rune) bool {
 	return ends[len(name)]
 }
 
-// tagged computes nothing after the end of ctx: each message of a list may have another root.
+// tagged computes nothing after the end of ctx, since each message of a list may have another root and take its time.
 func (s *schema) tagged(ctx context.Context, data []byte, tags []string) ([]masking.Path, error) {
 	root := s.codec.rootOf(data)
 	key := strings.Join(append(slices.Clone(tags), root), "\x00")

@@ -10,8 +10,8 @@ import (
 
 func (*jsonSchema) rootOf([]byte) string { return "" }
 
-// shapes reads the keywords that lead to values, of all drafts at once, and also those beside a reference, which older drafts
-// ignore. A reference that cannot be followed is an error: what it leads to may have tags.
+// shapes reads the keywords of all drafts that lead to values, and also the keywords beside a reference, which older drafts
+// ignore. A reference that cannot be followed is an error, since its target may have tags.
 func (j *jsonSchema) shapes(tagsOf func(typeName, field string) []string) (map[string]*shape, error) {
 	g := jsonShapes{tagsOf: tagsOf, known: map[uintptr]*shape{}, followed: map[string]*shape{}, named: map[string][]jsonPlace{}}
 	var document jsonPlace // the last is the schema itself
@@ -32,8 +32,8 @@ func (j *jsonSchema) shapes(tagsOf func(typeName, field string) []string) (map[s
 // jsonPlace is a part of a schema.
 type jsonPlace struct {
 	node any
-	// bases are the document and the parts around it that have identifiers. References without a document are relative to one
-	// of them: which one depends on the draft.
+	// bases are the document, and the parts with identifiers around this part. A reference without a document is relative to
+	// one of the bases; the draft decides to which.
 	bases []any
 }
 
@@ -119,7 +119,7 @@ func (g *jsonShapes) collect(p jsonPlace) {
 	p.each(func(_ string, part jsonPlace) { g.collect(part) })
 }
 
-// The keywords whose schemas describe the same place, and those that describe its members and items without a name.
+// The keywords whose schemas describe the same place, and the keywords that describe its members and items without a name.
 var (
 	sameKeywords = []string{
 		"allOf", "anyOf", "oneOf", "if", "then", "else", "not", "dependentSchemas", "dependencies", "propertyNames",

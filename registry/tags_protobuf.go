@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// rootOf is the full name of the message, or empty if the value is none.
+// rootOf is the full name of the message, or empty if the value has no such message.
 func (p *protobuf) rootOf(data []byte) string {
 	md, _, err := p.message(data)
 	if err != nil {
@@ -17,8 +17,8 @@ func (p *protobuf) rootOf(data []byte) string {
 	return string(md.FullName())
 }
 
-// shapes follow messages as protojson writes them. An Any may have each message of the schema, and other messages of Google
-// may be texts or numbers.
+// shapes follow messages as protojson writes them. An Any may have any message of the schema, and protojson writes other
+// messages of Google as texts or numbers.
 func (p *protobuf) shapes(tagsOf func(typeName, field string) []string) (map[string]*shape, error) {
 	known := map[string]*shape{}
 	enums := map[protoreflect.FullName]*shape{}
