@@ -3,7 +3,7 @@
 -- pgcrypto is documented, but nothing here needs pgcrypto: gen_random_uuid() is part of
 -- PostgreSQL. Some managed databases lack or refuse the extension, which must not stop the
 -- installation. The comment marks an extension that was made here, so that the down migration
--- does not drop somebody else's.
+-- does not drop an extension of somebody else.
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'pgcrypto') THEN
@@ -25,9 +25,9 @@ BEGIN
 END;
 $$ LANGUAGE plpgsql;
 
--- dlq_schema: a single row. Programs are named by the newest migration that they know. A migration
--- that takes away parts that earlier programs need raises oldest_program to the first that can do
--- without them; programs before that refuse the schema.
+-- dlq_schema: a single row. The number of a program is the newest migration that it knows. A migration
+-- that takes away parts of the schema raises oldest_program to the first program that works without
+-- these parts. Earlier programs refuse the schema.
 CREATE TABLE IF NOT EXISTS dlq.dlq_schema (
     only_row       BOOLEAN PRIMARY KEY DEFAULT true CHECK (only_row),
     oldest_program INT     NOT NULL

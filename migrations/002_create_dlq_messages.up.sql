@@ -3,16 +3,16 @@
 -- dlq_messages: the state of each dead letter. Other programs may insert rows with the first
 -- ten columns only.
 --
--- A change of status copies little. PostgreSQL writes a row anew whenever it changes, and a
+-- A change of status copies little. PostgreSQL writes a new version of a row at each change, and a
 -- retry changes its row twice. A payload that is stored out of line is not copied: the row holds a
--- pointer to the payload. PostgreSQL considers that only for rows of more than 2 kB, whatever
--- toast_tuple_target says, which is about how far such a row is then cut down. Most payloads
--- are smaller. So each row carries a ballast that takes the row over the threshold and is compressed
--- to 50 bytes there: 32 empty names, a type that is long in storage and short to look at.
+-- pointer to the payload. PostgreSQL stores values out of line only in rows of more than 2 kB, and
+-- then shrinks such a row to about toast_tuple_target. Most payloads are smaller. So each row carries
+-- a ballast of 32 empty names, which takes the row over the threshold and is then compressed to
+-- 50 bytes. This type is long in storage and short in output.
 --
--- With half of each page free, the new version of a row fits on the page of the old version. A bulk
--- retry turns a status into another that was rare until then; without fresh statistics the
--- planner may take the index of statuses for the index of topics.
+-- Half of each page is free, so the new version of a row fits on the page of the old version. A bulk
+-- retry makes a rare status frequent. So statistics are renewed early: with old statistics the
+-- planner may use the index of statuses instead of the index of topics.
 CREATE TABLE IF NOT EXISTS dlq.dlq_messages (
     id               UUID         PRIMARY KEY DEFAULT gen_random_uuid(),
     original_topic   VARCHAR(255) NOT NULL,
@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_messages (
     updated_at       TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
     last_retry_at    TIMESTAMPTZ,
 
-    -- The columns that indexes have. PostgreSQL reaches a column through those before it, so they come first.
+    -- Columns that are in indexes come first, since PostgreSQL reaches a column through the columns before it.
     seq              BIGINT       NOT NULL GENERATED ALWAYS AS IDENTITY, -- order of arrival, with gaps
     -- Hash of the record key, which decides the lane of a bulk retry. A message without a key
     -- has a random hash, since such a message has no order.
@@ -36,13 +36,13 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_messages (
     previous_id      UUID,                              -- the message that this message was before a retry that failed again
     dlq_topic        VARCHAR(255) NOT NULL DEFAULT '',  -- where the message was read; '' in rows of other programs
 
-    workflow_id      TEXT         NOT NULL DEFAULT '',  -- that retries the message, or last did; '' when none ever has
+    workflow_id      TEXT         NOT NULL DEFAULT '',  -- the workflow that retries the message, or did so last; '' without a retry
     -- The claim's token: the first run id of a single retry's workflow, or the id of the bulk
     -- retry. The id stays after the retry; '' without a retry.
     owner_token      TEXT         NOT NULL DEFAULT '',
     size             INT          NOT NULL DEFAULT 0,   -- bytes of key, value and headers; 0 in rows of other programs
-    -- Of dlq_targets; null unless the message was delivered. There is no foreign key: its check
-    -- would lock the target for each message.
+    -- The row of dlq_targets; null unless the message was delivered. There is no foreign key, since
+    -- its check would lock the target for each message.
     target_id        INT,
     target_partition INT,                               -- where the target has the delivered message; null when unknown
     target_offset    BIGINT,
@@ -57,19 +57,19 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_messages (
 
 COMMENT ON COLUMN dlq.dlq_messages.ballast IS 'makes PostgreSQL store the payload out of line; means nothing';
 
--- A retry adds two entries for the versions of a row beside the first version. The pages of the
--- index have space for them, and are not split.
+-- A retry adds two entries, for the two new versions of its row. The pages of the index have space
+-- for these entries, and are not split.
 ALTER INDEX dlq.dlq_messages_pkey SET (fillfactor = 50);
 
--- Lists of a topic, which is an original or a dead-letter topic, follow created_at: a page is
--- an index scan at any depth, and a span of time is as cheap as any. seq tells messages of the same
--- moment apart. RETRYING messages are few and listed apart, so that a retry writes fewer entries.
+-- Lists of a topic, which is an original or a dead-letter topic, follow created_at: a page is an
+-- index scan at any depth and in any span of time. seq tells messages of the same moment apart.
+-- RETRYING messages are few and listed apart, so that a retry writes fewer entries.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_original_topic ON dlq.dlq_messages (original_topic, status, created_at, seq)
     WHERE status <> 'RETRYING';
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_dlq_topic ON dlq.dlq_messages (dlq_topic, status, created_at, seq)
     WHERE status <> 'RETRYING';
 
--- Lists of suspicious messages, and of messages in no group. There are few.
+-- Lists of suspicious messages, and of messages in no group. Both are few.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_original_topic_suspicious ON dlq.dlq_messages (original_topic, status, created_at, seq)
     WHERE suspicious;
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_dlq_topic_suspicious ON dlq.dlq_messages (dlq_topic, status, created_at, seq)
@@ -82,23 +82,23 @@ CREATE INDEX IF NOT EXISTS idx_dlq_messages_group ON dlq.dlq_messages (group_id,
     WHERE group_id IS NOT NULL AND status <> 'RETRYING';
 
 -- Bulk retries take the PENDING messages of a topic in the order of arrival. A retry that
--- succeeds writes no entry. Each message is in a bucket of 1,024, and each lane has a range of
--- buckets, and skips the entries of other lanes without a look at their rows.
+-- succeeds writes no entry. Each message is in one of 1,024 buckets. A lane has a range of
+-- buckets, and skips the entries of other lanes without reading their rows.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_original_topic_pending ON dlq.dlq_messages (original_topic, seq, (key_hash & 1023))
     WHERE status = 'PENDING';
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_dlq_topic_pending ON dlq.dlq_messages (dlq_topic, seq, (key_hash & 1023))
     WHERE status = 'PENDING';
 
--- The RETRYING messages that are in no page, the messages of a key in the order of arrival.
+-- The RETRYING messages that are in no page. The messages of a key are in the order of arrival.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_retrying ON dlq.dlq_messages (key_hash, seq) WHERE status = 'RETRYING' AND NOT in_page;
 
--- The messages that are due for the archive, by age.
+-- RESOLVED and DEAD messages by age, for the archive.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_status ON dlq.dlq_messages (status, updated_at) WHERE status IN ('RESOLVED', 'DEAD');
 
 -- Messages lie in the table nearly in the order of their creation.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_created_at ON dlq.dlq_messages USING brin (created_at);
 
--- The messages that a message became when it came back. Small: most never do.
+-- The messages that a message became when it came back. The index is small: most messages never come back.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_previous ON dlq.dlq_messages (previous_id) WHERE previous_id IS NOT NULL;
 
 -- Statements that set updated_at need no trigger.
@@ -112,11 +112,11 @@ CREATE OR REPLACE TRIGGER trg_dlq_messages_updated_at
 -- that their headers name.
 --
 -- They are written once and never updated, so a change of status does not copy them. They stay
--- here when their message moves to the archive, so no foreign key can lead there; they go when
+-- here when their message moves to the archive, so there is no foreign key. They are deleted when
 -- the message is deleted or purged.
 CREATE TABLE IF NOT EXISTS dlq.dlq_message_bodies (
     message_id          UUID   PRIMARY KEY,
-    topic_id            UUID,                       -- Kafka's id of the topic: a topic made anew is another
+    topic_id            UUID,                       -- Kafka's id of the topic: a re-created topic has another id
     partition           INT,
     record_offset       BIGINT,
     key                 BYTEA,                      -- null is Kafka's null
@@ -148,6 +148,6 @@ CREATE INDEX IF NOT EXISTS idx_dlq_message_bodies_key ON dlq.dlq_message_bodies 
 CREATE INDEX IF NOT EXISTS idx_dlq_message_bodies_origin ON dlq.dlq_message_bodies (origin_offset, origin_partition)
     WHERE origin_offset IS NOT NULL;
 
--- A hash index takes ids of any length, and half the WAL of a B-tree for random ids.
+-- A hash index takes ids of any length, and for random ids needs half the WAL of a B-tree.
 CREATE INDEX IF NOT EXISTS idx_dlq_message_bodies_trace ON dlq.dlq_message_bodies USING hash (trace_id) WHERE trace_id <> '';
 CREATE INDEX IF NOT EXISTS idx_dlq_message_bodies_correlation ON dlq.dlq_message_bodies USING hash (correlation_id) WHERE correlation_id <> '';

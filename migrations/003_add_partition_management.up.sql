@@ -14,7 +14,7 @@ CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_dlq_topic ON dlq.dlq_message
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_updated_at ON dlq.dlq_messages_archive (updated_at);
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_previous ON dlq.dlq_messages_archive (previous_id) WHERE previous_id IS NOT NULL;
 
--- Whether a group has archived messages, and these in the order of lists.
+-- The archived messages of a group, in the order of lists.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_group ON dlq.dlq_messages_archive (group_id, status, created_at, seq)
     WHERE group_id IS NOT NULL;
 

@@ -1,8 +1,8 @@
 -- dlq-db: retries of a message, jobs over many, and where messages went
 
--- dlq_retry_attempts: the retries that ended without delivery, and those whose delivery was
+-- dlq_retry_attempts: the retries that ended without delivery, and the retries whose delivery was
 -- acknowledged after they had lost their claim. They stay when their message moves to the archive,
--- and go when the message is deleted or purged.
+-- and are deleted when the message is deleted or purged.
 CREATE TABLE IF NOT EXISTS dlq.dlq_retry_attempts (
     id               BIGINT      GENERATED ALWAYS AS IDENTITY,
     message_id       UUID        NOT NULL,
@@ -21,8 +21,8 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_retry_attempts (
     PRIMARY KEY (message_id, id)
 );
 
--- A message that another retry has delivered does not become PENDING or DEAD, whatever the present
--- retry ends with, and whoever marks the message dead. The retry that delivered the message has RESOLVED it.
+-- A message that an earlier retry has delivered does not become PENDING or DEAD, however the present retry
+-- ends, and even if somebody marks the message dead. It becomes RESOLVED, and belongs to the retry that delivered it.
 CREATE OR REPLACE FUNCTION dlq.keep_delivery() RETURNS TRIGGER
 LANGUAGE plpgsql
 AS $$
@@ -56,7 +56,7 @@ CREATE OR REPLACE TRIGGER trg_dlq_messages_delivered
 
 -- dlq_edits: which message an edited copy has replaced. The original is RESOLVED with the
 -- resolution replaced, and is the previous_id of the copy. The rows stay when a message is
--- deleted or archived: operators write them singly.
+-- deleted or archived: they are few, since operators edit single messages.
 CREATE TABLE IF NOT EXISTS dlq.dlq_edits (
     original_id UUID        PRIMARY KEY, -- a message has a single copy
     copy_id     UUID        NOT NULL,
@@ -94,7 +94,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_jobs (
     id           UUID         PRIMARY KEY,                -- made by whoever asks for the job; also the token of its claims
     workflow_id  TEXT         NOT NULL,
     topic        VARCHAR(255) NOT NULL,                   -- an original or a dead-letter topic
-    spec         JSONB        NOT NULL DEFAULT '{}',      -- the request: kind, filter, reason; its rate limit is the first
+    spec         JSONB        NOT NULL DEFAULT '{}',      -- the request: kind, filter, reason, and the first rate limit
     target       VARCHAR(255),                            -- that all messages go to; null while unknown, or when there are many
     rate_limit   INT          NOT NULL DEFAULT 0,         -- messages per second, 0 is no limit
     step_limit   BIGINT,                                  -- how many messages may still be claimed, null is no limit
@@ -105,8 +105,8 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_jobs (
     upper_bound  BIGINT       NOT NULL,                   -- the last seq that was given out at the start; later arrivals are not taken
     snapshot_at  TIMESTAMPTZ  NOT NULL,                   -- when its scope was fixed; messages that changed later are not taken
     matched      BIGINT       NOT NULL DEFAULT 0,         -- how many messages its scope has
-    multi_target BOOLEAN      NOT NULL DEFAULT false,     -- they have several targets
-    counted      BOOLEAN      NOT NULL DEFAULT false,     -- whether matched and multi_target are known yet
+    multi_target BOOLEAN      NOT NULL DEFAULT false,     -- whether its messages have several targets
+    counted      BOOLEAN      NOT NULL DEFAULT false,     -- whether matched and multi_target are known
     changed      BIGINT       NOT NULL DEFAULT 0,         -- messages that it has changed; the lanes of a retry have its counts
     skipped      BIGINT       NOT NULL DEFAULT 0,         -- matched, and neither claimed nor changed; known at the end
     came_back    BIGINT       NOT NULL DEFAULT 0,         -- sent, and dead letters again
@@ -124,8 +124,8 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_jobs (
     CONSTRAINT chk_dlq_jobs_limits CHECK (rate_limit >= 0 AND step_limit >= 0)
 ) WITH (fillfactor = 50);
 
--- The first lists the newest. The second finds the running ones, which a new job must not overlap
--- with, among any number that have ended.
+-- The first index lists the newest jobs. The second index finds the running jobs, which a new job
+-- must not overlap with, among any number of ended jobs.
 CREATE INDEX IF NOT EXISTS idx_dlq_jobs_started_at ON dlq.dlq_jobs (started_at, id);
 CREATE INDEX IF NOT EXISTS idx_dlq_jobs_live ON dlq.dlq_jobs (started_at, id) WHERE ended_at IS NULL;
 
@@ -133,7 +133,7 @@ CREATE INDEX IF NOT EXISTS idx_dlq_jobs_live ON dlq.dlq_jobs (started_at, id) WH
 -- a plan deletes up to 100 plans that expired more than a day ago.
 CREATE TABLE IF NOT EXISTS dlq.dlq_plans (
     id          UUID        PRIMARY KEY,
-    spec        JSONB       NOT NULL, -- spec, upper_bound and snapshot_at of the job
+    spec        JSONB       NOT NULL, -- of the job, as in dlq_jobs, like the next two columns
     upper_bound BIGINT      NOT NULL,
     snapshot_at TIMESTAMPTZ NOT NULL,
     effect      JSONB       NOT NULL, -- the messages that would be sent or changed, counted
@@ -143,7 +143,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_plans (
 CREATE INDEX IF NOT EXISTS idx_dlq_plans_expires_at ON dlq.dlq_plans (expires_at);
 
 -- dlq_job_lanes: the parallel scans of each bulk retry. A lane has dealt with every message
--- up to its cursor, but for the messages of its page and of its queues. The cursor never goes
+-- up to its cursor, except the messages of its page and of its queues. The cursor never goes
 -- back.
 --
 -- A row is updated twice for each page. While a long transaction is open, such as a pg_dump,
@@ -157,11 +157,11 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_job_lanes (
     retried           BIGINT      NOT NULL DEFAULT 0,     -- delivered
     failed            BIGINT      NOT NULL DEFAULT 0,     -- PENDING again
     dead              BIGINT      NOT NULL DEFAULT 0,     -- not delivered, and not to be tried again
-    skipped           BIGINT      NOT NULL DEFAULT 0,     -- claimed and not sent, being blocked
+    skipped           BIGINT      NOT NULL DEFAULT 0,     -- claimed, and not sent since they were blocked
     epoch             INT         NOT NULL DEFAULT 0,     -- which attempt may claim and finalize
     updated_at        TIMESTAMPTZ NOT NULL DEFAULT NOW(),
-    -- Claimed and not finalized. Written twice for each page, a compressed array would cost more
-    -- than saved.
+    -- The messages that are claimed and not finalized. The array is written twice for each page, so its
+    -- compression would cost more than it saves.
     page              UUID[]      NOT NULL DEFAULT '{}',
     scheduled_at      TIMESTAMPTZ NOT NULL DEFAULT '-infinity', -- of the activity that has the lane
     attempt           INT         NOT NULL DEFAULT 0,     -- of that activity; an earlier attempt may not open the lane
@@ -186,7 +186,7 @@ CROSS JOIN LATERAL (
 
 -- dlq_job_samples: the counts of each job over time, as in dlq_jobs and dlq_job_lanes. The tick of a
 -- sample is the age of its job in units of five seconds. Older samples of a long job are thinned out. The rate
--- of a running job follows from the newest.
+-- of a running job follows from the newest samples.
 CREATE TABLE IF NOT EXISTS dlq.dlq_job_samples (
     job_id  UUID NOT NULL REFERENCES dlq.dlq_jobs ON DELETE CASCADE,
     tick    BIGINT NOT NULL, at TIMESTAMPTZ NOT NULL,
@@ -273,8 +273,8 @@ CREATE OR REPLACE TRIGGER trg_dlq_messages_left_page
     WHEN (OLD.in_page AND OLD.status <> 'RETRYING' AND NEW.status = 'RETRYING')
     EXECUTE FUNCTION dlq.leave_page();
 
--- Messages of a page that nobody finalizes any more: the row of the lane was deleted, or the job
--- has ended.
+-- Nobody finalizes the messages of a page any more once the row of the lane was deleted, or once the
+-- job has ended.
 CREATE OR REPLACE FUNCTION dlq.abandon_page() RETURNS TRIGGER
 LANGUAGE plpgsql
 AS $$
@@ -335,7 +335,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_watermarks (
 CREATE TABLE IF NOT EXISTS dlq.dlq_watermark_groups (
     consumer_group TEXT        PRIMARY KEY,
     error          TEXT        NOT NULL,              -- why Kafka refused its offsets, or ''
-    since          TIMESTAMPTZ NOT NULL DEFAULT NOW() -- when the group was first fetched, without a gap
+    since          TIMESTAMPTZ NOT NULL DEFAULT NOW() -- since when the group is fetched without a gap
 );
 
 -- dlq_watermark_lease: a single row, of the process that publishes watermarks.

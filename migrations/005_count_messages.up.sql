@@ -1,6 +1,6 @@
 -- dlq-db: how many messages there are of each topic and group, known at any time
 
--- dlq_topic_count_sums, dlq_group_count_sums: how many messages have each status, but for the
+-- dlq_topic_count_sums, dlq_group_count_sums: how many messages have each status, without the
 -- latest changes.
 CREATE TABLE IF NOT EXISTS dlq.dlq_topic_count_sums (
     dlq_topic      VARCHAR(255) NOT NULL,
@@ -20,8 +20,8 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_group_count_sums (
     PRIMARY KEY (group_id, dlq_topic, original_topic, status)
 );
 
--- dlq_group_arrivals: how many messages of each group were ever stored, and when, but for the
--- latest. Messages that are deleted or archived stay counted.
+-- dlq_group_arrivals: how many messages of each group were ever stored, and when the newest was stored,
+-- without the latest changes. Messages that are deleted or archived stay counted.
 CREATE TABLE IF NOT EXISTS dlq.dlq_group_arrivals (
     group_id  UUID        PRIMARY KEY,
     arrived   BIGINT      NOT NULL,
@@ -29,8 +29,8 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_group_arrivals (
 );
 
 -- dlq_arrivals: how many messages were stored in each minute of the last day, and in each hour of
--- the last 31 days, but for the latest. A group has rows of its own; the rows with the group of zeros
--- have all messages of their topics.
+-- the last 31 days, without the latest changes. A group has rows of its own; the rows with the group
+-- of zeros have all messages of their topics.
 CREATE TABLE IF NOT EXISTS dlq.dlq_arrivals (
     group_id       UUID         NOT NULL,
     step           VARCHAR(50)  NOT NULL, -- minute or hour
@@ -148,7 +148,7 @@ BEGIN
 END;
 $$;
 
--- Nobody else may put these on a table of their own. Triggers ask for no right.
+-- Nobody else may use these functions in triggers on their own tables. The triggers below need no such right.
 REVOKE EXECUTE ON FUNCTION dlq.count_messages(), dlq.count_no_messages() FROM PUBLIC;
 
 CREATE OR REPLACE TRIGGER trg_dlq_messages_inserted AFTER INSERT ON dlq.dlq_messages
@@ -162,7 +162,7 @@ CREATE OR REPLACE TRIGGER trg_dlq_messages_truncated AFTER TRUNCATE ON dlq.dlq_m
 
 -- Counts all messages anew: after a data-only restore, which counts them twice, or logical
 -- replication, which does not count them. Arrivals of messages that were deleted or archived cannot
--- be counted anew, so arrivals stay, and those that were not added yet are added.
+-- be counted anew, so arrivals stay, and arrivals that were not added yet are added.
 CREATE OR REPLACE FUNCTION dlq.recount_messages() RETURNS VOID
 LANGUAGE plpgsql
 AS $$

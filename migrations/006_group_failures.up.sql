@@ -1,7 +1,7 @@
 -- dlq-db: failures with the same cause are a group
 
--- dlq_groups: the causes of failures. The columns up to message describe the
--- fingerprint, whose hash is the id. Those from owner on are notes of operators.
+-- dlq_groups: the causes of failures. The columns from version to message describe the
+-- fingerprint, whose hash is the id. The columns owner, ticket and note are notes of operators.
 CREATE TABLE IF NOT EXISTS dlq.dlq_groups (
     id               UUID         PRIMARY KEY,
     version          INT          NOT NULL,            -- of the rules
@@ -27,13 +27,13 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_groups (
     CONSTRAINT chk_dlq_groups_state CHECK (state IN ('open', 'held', 'fixed'))
 );
 
--- The newest groups; the groups of a topic, which are limited in number; those that the sweeper opens.
+-- The newest groups; the groups of a topic, which are limited in number; and the held groups, which the sweeper opens.
 CREATE INDEX IF NOT EXISTS idx_dlq_groups_first_seen ON dlq.dlq_groups (first_seen, id);
 CREATE INDEX IF NOT EXISTS idx_dlq_groups_dlq_topic ON dlq.dlq_groups (dlq_topic);
 CREATE INDEX IF NOT EXISTS idx_dlq_groups_held ON dlq.dlq_groups (id) WHERE state = 'held';
 
 -- dlq_group_fixes: the end of each partition of the original topics when a group was fixed.
--- A record before it failed before the fix.
+-- A record before the end was written before the fix, so its failure does not open the group.
 CREATE TABLE IF NOT EXISTS dlq.dlq_group_fixes (
     group_id   UUID         NOT NULL REFERENCES dlq.dlq_groups ON DELETE CASCADE,
     topic      VARCHAR(255) NOT NULL, -- original topic

@@ -95,7 +95,7 @@ BEGIN
 END;
 $$;
 
--- The ingest sets the parameter. All other inserts run the function.
+-- The ingest sets the parameter dlq.signed. All other inserts run the functions.
 CREATE OR REPLACE TRIGGER trg_dlq_messages_unsigned
     AFTER INSERT ON dlq.dlq_messages
     REFERENCING NEW TABLE AS inserted

@@ -19,14 +19,14 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_audit (
     detail      JSONB                                 -- the filter, the counts or the error
 );
 
--- All operations, and the operations of a target, a subject or a topic, and single retries, newest first.
+-- All operations; the operations of a target, a subject or a topic; and single retries; each by time.
 CREATE INDEX IF NOT EXISTS idx_dlq_audit_at ON dlq.dlq_audit (at, id);
 CREATE INDEX IF NOT EXISTS idx_dlq_audit_target ON dlq.dlq_audit (target_id, at, id) WHERE target_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS idx_dlq_audit_subject ON dlq.dlq_audit (subject, at, id);
 CREATE INDEX IF NOT EXISTS idx_dlq_audit_topic ON dlq.dlq_audit (topic, at, id);
 CREATE INDEX IF NOT EXISTS idx_dlq_audit_retries ON dlq.dlq_audit (at, id) WHERE action = 'dlq:message:retry' AND outcome = 'accepted';
 
--- Nobody changes a row, the owner of the table included. Only rows older than 30 days can be
+-- Nobody can change a row, not even the owner of the table. Only rows older than 30 days can be
 -- deleted.
 CREATE OR REPLACE FUNCTION dlq.protect_audit() RETURNS TRIGGER
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -79,16 +79,16 @@ $$;
 REVOKE EXECUTE ON FUNCTION dlq.protect_audit(), dlq.purge_audit(TIMESTAMPTZ, INT) FROM PUBLIC;
 
 -- dlq_audit_runs: the workflow runs that an operation of the audit has started, for single
--- retries. The claim of the message writes the row, so a run without a claim has none. The
--- attempts of a bulk retry have its id, which is the target of the operation.
+-- retries. The claim of the message writes the row, so a run without a claim has no row. A bulk retry
+-- needs no row: its attempts have the id of the job, which is the target of the operation.
 CREATE TABLE IF NOT EXISTS dlq.dlq_audit_runs (
     operation_id UUID NOT NULL REFERENCES dlq.dlq_audit (id) ON DELETE CASCADE,
     run_id       TEXT NOT NULL,                         -- owner_token of the message and of its attempts
     PRIMARY KEY (operation_id, run_id)
 );
 
--- Nobody changes a row, the owner of the table included. A row is deleted together with its
--- operation only, in the trigger of the foreign key.
+-- Nobody can change a row, not even the owner of the table. A row is deleted only together with its
+-- operation, in the trigger of the foreign key.
 CREATE OR REPLACE FUNCTION dlq.protect_audit_runs() RETURNS TRIGGER
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$

@@ -2,11 +2,11 @@
 
 -- dlq_ingest_offsets: how far each partition has been taken in.
 --
--- A row moves in the transaction that stores the records before it, and only from
--- the position of its reader. So whatever moment the database is restored to,
--- reading goes on from there.
+-- A row moves in the transaction that stores the records before the new position, and only if
+-- it still has the position of the reader. So after a restore of the database to any moment,
+-- reading continues at the position of that moment.
 CREATE TABLE IF NOT EXISTS dlq.dlq_ingest_offsets (
-    topic_id     UUID         NOT NULL,            -- Kafka's id of the topic: a topic made anew is another
+    topic_id     UUID         NOT NULL,            -- Kafka's id of the topic: a re-created topic has another id
     partition    INT          NOT NULL,
     topic        VARCHAR(255) NOT NULL,
     next_offset  BIGINT       NOT NULL,            -- of the next record to read; -1 is the start of the log

@@ -43,9 +43,9 @@ func note(ctx context.Context, pool *pgxpool.Pool, files fs.FS, version int) err
 
 const appliedSQL = `SELECT version, sha256 FROM dlq.dlq_schema_files ORDER BY version`
 
-// checkApplied returns ErrForeign unless the migrations up to a version are the files' migrations.
-// Later versions, of a newer program, are not looked at. The file of a version that is dirty was
-// perhaps not noted.
+// checkApplied returns ErrForeign unless the applied migrations up to a version are the migrations in
+// files. It does not look at later versions, which a newer program has applied, nor at a dirty version,
+// whose file was perhaps not noted.
 func checkApplied(ctx context.Context, pool *pgxpool.Pool, files fs.FS, list []int, version int, dirty bool) error {
 	if dirty {
 		version--

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// checkSQL also tells whether another process migrates right now, by a look at that
-// process's lock without taking any.
+// checkSQL also tells whether another process migrates right now. It looks at the lock of
+// that process, and takes no lock itself.
 const checkSQL = `
 SELECT version, dirty, EXISTS (
 	SELECT FROM pg_locks
@@ -76,8 +76,8 @@ func Check(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// required is the newest version that a program cannot do without. Indexes that are built
-// concurrently make it faster, and no more.
+// required is the newest version that a program cannot do without. An index that is built
+// concurrently is not needed, since it only makes the program faster.
 func required(files fs.FS, list []int) (int, error) {
 	for _, version := range slices.Backward(list) {
 		index, _, err := indexOf(files, version)

@@ -51,7 +51,7 @@ type Options struct {
 	// Log is told which indexes are left, and whom a migration waits for. Log may be nil.
 	Log func(message string)
 
-	files fs.FS // Files, but in tests
+	files fs.FS // Files, except in tests
 }
 
 // Up brings the database to the newest version. Any number of processes may
@@ -127,7 +127,7 @@ func migrateTo(m *migrate.Migrate, o Options, list []int, target int) (int, erro
 	if !o.LeaveLarge || !inTheWay(err) {
 		return target, err
 	}
-	// An index is left, since all else is tried again.
+	// Only the build of an index gives up: all other migrations are tried again.
 	o.Log("an index is not built, since another transaction is in its way: run `dlq-worker migrate`; programs can go on meanwhile")
 	left, _, err := current(m)
 	return before(list, left), err
@@ -155,8 +155,8 @@ func Down(ctx context.Context, pool *pgxpool.Pool) error {
 	})
 }
 
-// current is the version in the database, 0 before the first, and whether a process is or
-// was at work on it.
+// current is the version in the database, 0 before the first migration. dirty says that a process
+// is applying this version, or has died meanwhile.
 func current(m *migrate.Migrate) (version int, dirty bool, err error) {
 	v, dirty, err := m.Version()
 	if errors.Is(err, migrate.ErrNilVersion) {
@@ -190,8 +190,8 @@ func worksWith(ctx context.Context, pool *pgxpool.Pool, version, known int) erro
 
 // settingsSQL overrides the settings of the program, its role and its database. Whoever asks for a
 // table after a migration waits behind the migration for as long as lock_timeout, also to read. A migration
-// of much data takes long, and the session that holds the lock is idle meanwhile. READ COMMITTED
-// is to see all that was written before a lock was granted.
+// of much data takes long, and the session that holds the lock is idle meanwhile. With READ COMMITTED
+// a migration sees everything that was written before its lock was granted.
 const settingsSQL = `
 SELECT set_config(name, CASE name
 	WHEN 'lock_timeout' THEN '1s'
@@ -265,8 +265,8 @@ func (o Options) run(ctx context.Context, pool *pgxpool.Pool, do func(*pgxpool.P
 	return ctx.Err()
 }
 
-// tryLockSQL does not take the lock while another process has only the lock of golang-migrate,
-// since its session with the lock was ended.
+// tryLockSQL does not take the lock while another process has the lock of golang-migrate: the session
+// that held our lock for that process may have been ended.
 const tryLockSQL = `
 SELECT CASE WHEN NOT EXISTS (
 	SELECT FROM pg_locks
@@ -283,8 +283,8 @@ func (o Options) lock(ctx context.Context, conn *pgxpool.Conn, pool *pgxpool.Poo
 		return false, err
 	}
 	for told := false; ; told = true {
-		// To wait in PostgreSQL is to hold a snapshot. A concurrent build of the other process
-		// would wait for its end, and neither would ever continue.
+		// A wait in PostgreSQL would hold a snapshot. A concurrent build of the other process would
+		// wait for the end of that snapshot, and neither process would ever continue.
 		var held bool
 		err := conn.QueryRow(ctx, tryLockSQL, int64(lockID), libraryID).Scan(&held)
 		switch {

@@ -19,16 +19,16 @@ import (
 // may last for hours, and programs can do without the index.
 const startTimeout = 2 * time.Second
 
-// largeTable is the size from which on an index takes longer to build than a start may last.
+// largeTable is the size, in bytes, beyond which an index takes longer to build than a start may last.
 const largeTable = 128 << 20
 
-// SQLSTATEs of a transaction that another transaction was in the way of.
+// SQLSTATEs of a transaction that failed because another transaction was in its way.
 const (
 	lockNotAvailable = "55P03"
 	deadlockDetected = "40P01"
 )
 
-// patient is the library's driver, which runs a migration again while other sessions hold its locks.
+// patient is the library's driver. It runs a migration again while other sessions hold locks that the migration needs.
 type patient struct {
 	database.Driver
 	retry func(func() error) error
@@ -74,7 +74,7 @@ func (p *patient) SetVersion(version int, dirty bool) error {
 	})
 }
 
-// retry calls do until no other transaction is in its way. In between, those go on.
+// retry calls do until no other transaction is in its way. The other transactions go on in the pauses.
 func retry(ctx context.Context, pool *pgxpool.Pool, log func(string), do func() error) error {
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		err := do()
@@ -130,8 +130,8 @@ func holder(ctx context.Context, pool *pgxpool.Pool) string {
 // table. That cannot be part of a transaction, so the file has only this statement.
 var concurrently = regexp.MustCompile(`(?m)^(?:CREATE(?: UNIQUE)?|DROP) INDEX CONCURRENTLY IF (?:NOT )?EXISTS (?:dlq\.)?(\w+)(?:\s+ON (dlq\.\w+))?`)
 
-// build runs the statement of such a file, and waits for each foreign transaction until the
-// limit, 0 for as long as they last; nobody waits behind the build.
+// build runs the statement of such a file. It waits for each foreign transaction up to the limit;
+// 0 is no limit. Nobody waits behind the build.
 func build(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, index, table, sql string) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -142,13 +142,13 @@ func build(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, index, 
 		return err
 	}
 	if table != "" {
-		// The server may still build for a process that was killed. Other statements would wait
-		// with a snapshot, for whose end the build waits.
+		// The server may still build the index for a process that was killed. LOCK TABLE waits without
+		// a snapshot. Other statements would wait with a snapshot, for whose end the build waits.
 		if _, err := conn.Exec(ctx, `BEGIN; LOCK TABLE `+table+` IN SHARE UPDATE EXCLUSIVE MODE; COMMIT`); err != nil {
 			return err
 		}
 	}
-	// An index whose build was interrupted is there, and of no use.
+	// An index whose build was interrupted exists, but is of no use.
 	var invalid bool
 	const invalidSQL = `SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('dlq.' || $1) AND NOT indisvalid)`
 	if err := conn.QueryRow(ctx, invalidSQL, index).Scan(&invalid); err != nil {
@@ -171,7 +171,7 @@ func isChangedMeanwhile(err error) bool {
 	return errors.As(err, &refusal) && refusal.Routine == "simple_heap_update"
 }
 
-// beforeLarge is the newest version that can be had without building an index on a large
+// beforeLarge is the newest version that can be reached without building an index on a large
 // table.
 func beforeLarge(ctx context.Context, pool *pgxpool.Pool, o Options, list []int, version int) (int, error) {
 	for _, next := range list {

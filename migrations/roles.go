@@ -55,10 +55,10 @@ SELECT r.oid, pg_has_role(r.oid, c.relowner, 'MEMBER')
 FROM pg_roles r, pg_class c
 WHERE r.rolname = @role AND c.oid = 'dlq.dlq_audit'::regclass`
 
-// grantsSQL writes the statements that give a role its rights: none for rights that the role has already,
-// so that a start changes nothing. Rows of the audit can be read and added, and neither be
-// changed nor deleted. To revoke rights to a table also revokes those to its columns, and
-// the rights of PUBLIC to the audit would be rights of the role too.
+// grantsSQL writes the statements that give a role its rights. It writes none for objects on which the role
+// has exactly its rights, so a further start changes nothing. The role can read and add rows of the audit, but
+// neither change nor delete them. A REVOKE of the rights to a table also revokes the rights to its columns. The
+// rights of PUBLIC to the audit are revoked, since the role would have them too.
 const grantsSQL = `
 WITH object AS (
 	SELECT 'SCHEMA' AS kind, quote_ident(nspname) AS name, nspacl AS acl, '{USAGE}'::text[] AS wanted, false AS is_audit, 0::oid AS relation

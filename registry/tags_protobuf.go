@@ -17,8 +17,8 @@ func (p *protobuf) rootOf(data []byte) string {
 	return string(md.FullName())
 }
 
-// shapes follow messages as protojson writes them. An Any may have any message of the schema, and protojson writes other
-// messages of Google as texts or numbers.
+// shapes follow messages as protojson writes them. An Any may have any message of the schema, and protojson may
+// write other messages of Google as texts or numbers.
 func (p *protobuf) shapes(tagsOf func(typeName, field string) []string) (map[string]*shape, error) {
 	known := map[string]*shape{}
 	enums := map[protoreflect.FullName]*shape{}

@@ -31,7 +31,7 @@ type secretFile struct {
 
 	mu      sync.Mutex
 	secrets []string
-	before  []string // the secrets before a change of the file, the newest first
+	before  []string // earlier secrets of the file, the newest first
 	failed  bool
 }
 
