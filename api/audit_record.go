@@ -60,7 +60,7 @@ func describe(asked *dlq.Operation, detail any) {
 }
 
 // recordRefusal records a request that changed nothing. It leaves out malformed requests,
-// and those that were not authenticated. Without a database there is no audit.
+// and requests that were not authenticated. Without a database there is no audit.
 func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
 	if !s.guard.hasDatabase() {
 		return

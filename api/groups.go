@@ -63,7 +63,7 @@ func (q *query) groups() dlq.GroupQuery {
 	return wanted
 }
 
-// groupList is the name of a list of groups, with its order and filter: a cursor is of no use with others.
+// groupList is the name of a list of groups, with its order and filter: a cursor of another order or filter is refused.
 func groupList(q *dlq.GroupQuery) string {
 	return fmt.Sprintf("groups by %s, topic %q, state %q", q.Sort, q.Topic, q.State)
 }

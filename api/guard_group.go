@@ -81,7 +81,7 @@ func (g guard) FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, fi
 }
 
 // auditedGroup is a change of a group in the audit. Partitions is how many ends a fix has; their
-// topics may be hidden from those who see the row.
+// topics may be hidden from a reader of the row.
 type auditedGroup struct {
 	Owner      *string         `json:"owner,omitempty"`
 	Ticket     *string         `json:"ticket,omitempty"`

@@ -119,7 +119,7 @@ type Unguarded interface {
 // that is dlq.ErrUnavailable while Temporal is unavailable.
 type Retries interface {
 	Waits
-	// StartRetryMessage starts the retry of a message, or joins the one that
+	// StartRetryMessage starts the retry of a message, or joins a retry that
 	// is running.
 	StartRetryMessage(ctx context.Context, asked *dlq.Operation, m *dlq.Message, input workflows.RetryMessageInput) (workflows.Execution, error)
 

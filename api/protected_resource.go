@@ -28,7 +28,7 @@ func (s *Server) protectedResource(c *fiber.Ctx) error {
 	})
 }
 
-// ownURL is the address of the API: the configured one, else the one that the request names.
+// ownURL is the address of the API: the configured address, else the address that the request names.
 func (s *Server) ownURL(c *fiber.Ctx) string {
 	if s.options.PublicURL != "" {
 		return strings.TrimRight(s.options.PublicURL, "/")

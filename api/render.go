@@ -38,7 +38,7 @@ func reply(c *fiber.Ctx, status int, v any) error {
 // offset.
 type timestamp time.Time
 
-// RFC 3339 has years of four digits. Rows that were written by hand may hold others, or
+// RFC 3339 has years of four digits. Rows that were written by hand may hold other years, or
 // infinity.
 var (
 	firstTime = time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC)

@@ -19,7 +19,7 @@ func (s *Server) factsOf(ctx context.Context, hops ...dlq.Hop) (known facts, err
 	return known, err
 }
 
-// verdicts verifies those messages that were delivered. Without a database it verifies none.
+// verdicts verifies the messages that were delivered. Without a database it verifies none.
 func (s *Server) verdicts(ctx context.Context, messages []*dlq.Message) (map[dlq.ID]dlq.Verdict, error) {
 	var delivered []dlq.ID
 	for _, m := range messages {

@@ -184,7 +184,7 @@ func (o Options) batchedProducer(log *zap.Logger, reg prometheus.Registerer, nam
 	)
 }
 
-// unbatchedProducer has the options of the client that sends single records: those larger
+// unbatchedProducer has the options of the client that sends single records: records larger
 // than a batch, and the records of a refused batch.
 func (o Options) unbatchedProducer(log *zap.Logger, reg prometheus.Registerer, name string) []kgo.Opt {
 	return append(o.batchedProducer(log, reg, name),

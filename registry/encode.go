@@ -150,7 +150,7 @@ func parseNext(decoder *json.Decoder, depth int) (any, error) {
 }
 
 // Numbers are bounded, since a JSON Schema computes with exact fractions. All doubles fit, also
-// those that are written without an exponent.
+// doubles that are written without an exponent.
 const maxDigits = 400
 
 var largeExponent = regexp.MustCompile(`[eE][+-]?0*[1-9]\d{3}`)
