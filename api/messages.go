@@ -91,13 +91,12 @@ type targetView struct {
 	URL       string `json:"url,omitempty"`
 }
 
-// viewTarget is null for a message that was not delivered, or whose target is unknown. Earlier
-// versions recorded no topic, and sent to the original topic.
+// viewTarget is null for a message that was not delivered, or whose target is unknown.
 func viewTarget(m *dlq.Message, verdict dlq.Verdict) *targetView {
-	if m.Ended() != dlq.ResolutionDelivered || verdict.Target == "" && (m.TargetPartition == nil || m.TargetOffset == nil) {
+	if m.Ended() != dlq.ResolutionDelivered || verdict.Target == "" {
 		return nil
 	}
-	return &targetView{Topic: cmp.Or(verdict.Target, m.OriginalTopic), Partition: m.TargetPartition, Offset: m.TargetOffset}
+	return &targetView{Topic: verdict.Target, Partition: m.TargetPartition, Offset: m.TargetOffset}
 }
 
 type sourceView struct {
