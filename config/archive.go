@@ -9,7 +9,7 @@ type Archive struct {
 	Retention Duration `yaml:"retention" default:"30d" check:"at least 1s"`
 	// PurgeAfter is the age at which archived messages are deleted for good.
 	PurgeAfter Duration `yaml:"purge_after" default:"365d"`
-	// BatchSize is how many messages a transaction moves.
+	// BatchSize is the maximum number of messages that a transaction moves or deletes.
 	BatchSize int `yaml:"batch_size" default:"1000" check:"1 to 100000"`
 }
 

@@ -10,8 +10,8 @@ import (
 
 // Auth configures who may use the REST API.
 type Auth struct {
-	// Mode is "none", or lists "token" and "oidc". Empty also means that nobody is asked who
-	// they are, and is accepted on a loopback address only.
+	// Mode is "none", or lists "token", "oidc" or both. An empty Mode asks for no token, as "none"
+	// does, and is accepted only if server.host is a loopback address.
 	Mode []string `yaml:"mode" check:"one of none, token, oidc"`
 	// Open lists the pages that are answered without a token; "none" stands for no page.
 	Open []string `yaml:"open" default:"healthz,readyz,metrics" check:"one of healthz, readyz, metrics, none"`
@@ -61,8 +61,8 @@ func (a Auth) validate(s section) {
 	s.refuse(len(a.OIDC.Roles) == 0, "oidc.roles", "is required: without it nobody may do anything")
 }
 
-// validateAuth prevents that anybody in the network can delete messages because nobody
-// thought of authentication.
+// validateAuth requires a mode unless the API listens on loopback. Otherwise an operator who forgets
+// authentication would let everybody in the network delete messages.
 func (c *Config) validateAuth(s section) {
 	if len(c.Auth.Mode) > 0 || dlq.IsLoopback(c.Server.Host) {
 		return

@@ -19,7 +19,7 @@ import (
 func (s section) checkFields(structure reflect.Value) {
 	values := map[string]reflect.Value{}
 	for _, f := range keysOf(structure) {
-		values[f.path] = f.value // before the key of its file
+		values[f.path] = f.value // a key stands before the key of its file
 		if rules := f.tag.Get("check"); rules != "" {
 			s.check(f.path, rules, f.value)
 		}
@@ -35,7 +35,7 @@ func (s section) checkFields(structure reflect.Value) {
 //   - required
 //   - one of debug, info
 //   - 1 to 64; at least 1s; at most 10m
-//   - a name of formats, for text that is not empty
+//   - the name of a format in formats, which a text must have unless it is empty
 //
 // A list is checked item by item.
 func (s section) check(key, rules string, value reflect.Value) {
@@ -58,7 +58,7 @@ func (s section) check(key, rules string, value reflect.Value) {
 	}
 }
 
-// problemOf says why a value breaks a rule, or is empty.
+// problemOf says how a value breaks a rule. The result is empty for a correct value.
 func problemOf(rule string, value reflect.Value) string {
 	text := fmt.Sprint(value.Interface())
 	words, isChoice := strings.CutPrefix(rule, "one of ")
@@ -81,7 +81,7 @@ func problemOf(rule string, value reflect.Value) string {
 	return ""
 }
 
-// isInRange reads a rule such as 1 to 64, whose bounds have the form of the value.
+// isInRange checks a value by a rule such as 1 to 64. The bounds are written like the value.
 func isInRange(rule string, value reflect.Value) bool {
 	bound := func(text string) int64 {
 		parsed := reflect.New(value.Type()).Elem()
@@ -100,7 +100,7 @@ func isInRange(rule string, value reflect.Value) bool {
 	return value.Int() >= bound(least) && value.Int() <= bound(most)
 }
 
-// formats say why a text does not have a format, or return nothing.
+// formats has a function for each format. It says how a text breaks the format, or returns "".
 var formats = map[string]func(text string) string{
 	"host": hostProblem, "host:port": hostPortProblem, "web URL": webURLProblem, "origin": originProblem,
 	"issuer": issuerProblem, "proxy": proxyProblem, "network": networkProblem,
@@ -126,7 +126,7 @@ func hostPortProblem(text string) string {
 	return ""
 }
 
-// shown quotes a wrong address, unless it may have a password.
+// shown quotes a wrong address, but hides an address that may have a password.
 func shown(address string) string {
 	if strings.Contains(address, "@") {
 		return "an address with a user"
@@ -147,7 +147,7 @@ func webURLProblem(text string) string {
 	}
 }
 
-// originProblem expects the origin of a web page, as browsers send origins. A wildcard would let every
+// originProblem expects the origin of a web page in the form that browsers send. A wildcard would let every
 // page of the internet use the access of the people who look at the page.
 func originProblem(text string) string {
 	parsed, err := url.Parse(text)
@@ -159,7 +159,7 @@ func originProblem(text string) string {
 }
 
 // issuerProblem expects the URL of an identity provider. Over plain HTTP anybody on the way could
-// exchange its keys.
+// replace the provider's keys.
 func issuerProblem(text string) string {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" || parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" ||

@@ -121,8 +121,8 @@ func (c *Config) validateProduction(s section) {
 	}
 }
 
-// CheckFiles reads every secret and certificate file that the configuration names. A
-// wrong path thus stops the start and not the first connection.
+// CheckFiles reads every secret and certificate file that the configuration names. So a
+// program with a wrong path fails at its start, not at its first connection.
 func (c *Config) CheckFiles() error {
 	var errs []error
 	eachSection("", reflect.ValueOf(c).Elem(), func(path string, structure reflect.Value) {

@@ -9,24 +9,24 @@ import (
 // Console configures the HTML pages that the API serves.
 type Console struct {
 	Enabled *bool `yaml:"enabled" default:"true"`
-	// Path is where the pages begin, beside the paths of the API.
+	// Path is the path below which the pages are. It must not be a path of the API.
 	Path string `yaml:"path" default:"/"`
-	// KeyFile has the keys that encrypt the cookies of sessions, one a line: 32 bytes in base64. The first one encrypts, and
-	// all decrypt. Empty: a key that ends with the process, so that every start asks everybody to sign in.
-	// Only the API reads it.
+	// KeyFile has the keys that encrypt the cookies of sessions. Each line has a key: 32 bytes in base64. The first key encrypts,
+	// and all keys decrypt. Without a file the API makes a key at its start, so everybody must sign in again after each start.
+	// Only the API reads the file.
 	KeyFile string `yaml:"key_file"`
 	// OIDC lets people sign in with the provider of auth.oidc.
 	OIDC ConsoleOIDC `yaml:"oidc"`
 }
 
-// ConsoleOIDC is the client of the pages at the identity provider.
+// ConsoleOIDC is the OAuth client with which the pages sign people in.
 type ConsoleOIDC struct {
-	// ClientID is the client. Empty: nobody signs in to the pages with the provider.
+	// ClientID is the id of the client. If it is empty, nobody can sign in to the pages with the provider.
 	ClientID string `yaml:"client_id"`
-	// ClientSecret is the secret of the client; without one it is a public client. Only the API reads the file, again for each use.
+	// ClientSecret is the secret of the client; a client without a secret is public. Only the API reads the file, at each use.
 	ClientSecret     Secret `yaml:"client_secret"`
 	ClientSecretFile string `yaml:"client_secret_file"`
-	// Scopes to ask for. Some providers give a refresh token, without which a session ends with its token, for offline_access only.
+	// Scopes to ask for. Some providers give a refresh token only for offline_access. Without such a token a session ends early.
 	Scopes []string `yaml:"scopes" default:"openid" check:"required"`
 }
 
@@ -53,7 +53,7 @@ func (v Console) BaseOf(publicURL string) string {
 	return strings.TrimRight(public.EscapedPath(), "/") + v.Prefix()
 }
 
-// ConsoleURL is where people reach the console: empty without a public URL, or without the console.
+// ConsoleURL is the URL of the console. It is empty without a public URL, or if the console is not enabled.
 func (c *Config) ConsoleURL() string {
 	if c.Server.PublicURL == "" || !*c.Console.Enabled {
 		return ""
@@ -74,7 +74,7 @@ func (v Console) validate(s section) {
 	}
 }
 
-// validateConsole checks that the pages use the provider that the API asks.
+// validateConsole refuses to sign people in with a provider whose tokens the API does not accept.
 func (c *Config) validateConsole(s section) {
 	if c.Console.OIDC.Configured() && !c.Auth.Has("oidc") {
 		s.addAt("console.oidc.client_id", "console.oidc", "has no effect without oidc in auth.mode")

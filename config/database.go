@@ -19,12 +19,12 @@ type Database struct {
 	Port int    `yaml:"port" default:"5432" check:"1 to 65535"`
 	Name string `yaml:"name"`
 	DatabaseUser
-	// SSLMode is libpq's, and so is its default: TLS where the server has it.
+	// SSLMode is libpq's sslmode, with the same default: TLS if the server offers TLS.
 	SSLMode string `yaml:"ssl_mode" default:"prefer" check:"one of disable, allow, prefer, require, verify-ca, verify-full"`
 	// SSLRootCert is a file of trusted certificates; empty means the system's.
 	SSLRootCert string `yaml:"ssl_root_cert"`
 	// SSLCert and SSLKey are the files of the client's own certificate and key. All three
-	// are read for every new connection.
+	// files are read for every new connection.
 	SSLCert         string   `yaml:"ssl_cert"`
 	SSLKey          string   `yaml:"ssl_key"`
 	MaxOpenConns    int      `yaml:"max_open_conns" default:"25" check:"1 to 10000"`
@@ -33,10 +33,10 @@ type Database struct {
 	ConnectTimeout  Duration `yaml:"connect_timeout" default:"5s" check:"at least 1s"`
 	// StatementTimeout is enforced by the server; 0 is no limit.
 	StatementTimeout Duration `yaml:"statement_timeout" default:"30s"`
-	// Migrations are the rights with which a worker applies migrations.
+	// Migrations has the user and the role with which a worker applies migrations.
 	Migrations Migrations `yaml:"migrations"`
 	// ApplicationRole is the role whose members are the users of the programs. A worker
-	// grants the role the rights that the programs need. Empty if the programs' user owns the tables.
+	// grants the role the rights that the programs need. It is empty if the programs' user owns the tables.
 	ApplicationRole string `yaml:"application_role"`
 }
 
@@ -53,7 +53,7 @@ type DatabaseUser struct {
 
 func (u DatabaseUser) isSet() bool { return u.User != "" || u.UserFile != "" }
 
-// credentials returns the current user and password. path is the section's, for errors.
+// credentials returns the current user and password. path is the path of the section, for errors.
 func (u DatabaseUser) credentials(path string) (user, password string, err error) {
 	if user, err = secretFrom(NewSecret(u.User), path+".user_file", u.UserFile); err != nil {
 		return "", "", err
@@ -66,7 +66,7 @@ func (u DatabaseUser) credentials(path string) (user, password string, err error
 // the program.
 type Migrations struct {
 	DatabaseUser
-	// Role owns the tables; the user is a member. Empty if the user itself owns them.
+	// Role owns the tables, and the user is a member of it. It is empty if the user owns the tables.
 	Role string `yaml:"role"`
 }
 
@@ -110,7 +110,7 @@ func (d Database) URL() string {
 	return u.String()
 }
 
-// CheckCertificates reads the files of the certificates. Its errors name the keys.
+// CheckCertificates reads the files of the certificates. Its errors name the keys of the configuration.
 func (d Database) CheckCertificates() error {
 	if d.SSLRootCert != "" {
 		if _, err := readAuthorities("database.ssl_root_cert", d.SSLRootCert); err != nil {

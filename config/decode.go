@@ -16,9 +16,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decoder compares the nodes of the file with the struct, instead of letting the YAML
-// library fill it. Nodes know their lines, so all problems are reported at once with
-// line and key. And no value is converted silently.
+// decoder sets the fields of the struct from the nodes of the file, and does not let the
+// YAML library fill the struct. Nodes know their lines, so all problems are reported at
+// once with line and key. And no value is converted silently.
 type decoder struct {
 	*report
 	file string
@@ -67,14 +67,14 @@ func (d *decoder) syntax(err error) {
 	if strings.Contains(text, "cannot start any token") {
 		text += " (YAML does not allow tabs for indentation)"
 	}
-	if strings.Contains(text, "unknown anchor") { // its name may be a secret
+	if strings.Contains(text, "unknown anchor") { // the name of the anchor may be a secret
 		text = "a value refers to an unknown anchor; put a value that begins with * in quotes"
 	}
 	d.add(max(line, 1), "", "malformed YAML: %s", text)
 }
 
-// value reads a node. null leaves the default, as for a key without a value in a template, or
-// for a section whose keys are all commented out.
+// value reads a node. For null the default stays: a key of a template may have no value, and all
+// keys of a section may be commented out.
 func (d *decoder) value(path string, node *yaml.Node, target reflect.Value) {
 	node = resolveAlias(node)
 	isMap := target.Kind() == reflect.Map
@@ -167,7 +167,7 @@ func (d *decoder) list(path string, node *yaml.Node, target reflect.Value) {
 	target.Set(items)
 }
 
-// scalar reports whether the value could be read.
+// scalar sets target to the value of a node, and reports whether the value could be read.
 func (d *decoder) scalar(path string, node *yaml.Node, target reflect.Value) bool {
 	if problem := scalarProblem(node, target); problem != "" {
 		d.add(node.Line, path, "%s", problem)
@@ -180,7 +180,7 @@ func (d *decoder) scalar(path string, node *yaml.Node, target reflect.Value) boo
 	return true
 }
 
-// scalarProblem tells why a node cannot be the value of target, or is "". The text never
+// scalarProblem tells why a node cannot be the value of target, or returns "". The text never
 // contains the value, which may be a secret.
 func scalarProblem(node *yaml.Node, target reflect.Value) string {
 	want, tags := "text", []string{"!!str", "!!int", "!!float", "!!timestamp"}
@@ -230,7 +230,7 @@ func resolveAlias(node *yaml.Node) *yaml.Node {
 }
 
 func lineOfInvalidUTF8(data []byte) int {
-	const mark = "\xff" // which is in no valid text
+	const mark = "\xff" // no valid text has this byte
 	valid, _, _ := bytes.Cut(bytes.ToValidUTF8(data, []byte(mark)), []byte(mark))
 	return bytes.Count(valid, []byte("\n")) + 1
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Duration is a time.Duration in the notation of the configuration: Go's ("1h30m",
-// "500ms"), with optional days in front ("30d", "1d12h").
+// Duration is a time.Duration in the notation of the configuration: Go's notation
+// ("1h30m", "500ms"), with optional days in front ("30d", "1d12h").
 type Duration time.Duration
 
 const day = 24 * time.Hour
@@ -62,7 +62,7 @@ func (d Duration) String() string {
 	return text
 }
 
-// UnmarshalText is ParseDuration.
+// UnmarshalText reads the form of ParseDuration.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := ParseDuration(string(text))
 	if err == nil {

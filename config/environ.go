@@ -76,7 +76,7 @@ func (r *report) applyEnviron(c *Config, env environment) {
 			text = strings.TrimSpace(text)
 		}
 		at := source{variable: name}
-		maps.DeleteFunc(r.sources, func(key string, _ source) bool { return isWithin(key, f.path) }) // what the file sets
+		maps.DeleteFunc(r.sources, func(key string, _ source) bool { return isWithin(key, f.path) }) // the lines of the file
 		r.sources[f.path] = at
 		if err := setText(f.value, text); err != nil {
 			r.add(at, f.path, "%s", err)

@@ -15,11 +15,11 @@ import (
 //   - yaml names its key.
 //   - default is its default, in the form of the environment.
 //   - check has the rules for its value; see section.check.
-//   - file is "secret" for the path of a secret file, which a program reads again and again.
-//   - empty is the advice about an empty list.
+//   - file is "secret" for the path of a secret file, which CheckFiles reads.
+//   - empty is the advice in the error about an empty list.
 //   - log is "no query" for a URL whose query may have a secret.
 
-// field is a key of a section, or of a section below it: its path from there, its tags and its value.
+// field is a key of a section, or of a section below: its path from the first section, its tags and its value.
 type field struct {
 	path  string
 	tag   reflect.StructTag
@@ -84,8 +84,8 @@ func setDefaults(structure reflect.Value) {
 	}
 }
 
-// eachSection calls visit for a section and each section below it, also those in maps, with a
-// pointer to the section.
+// eachSection calls visit for a section and each section below it, also in maps. The structure
+// that visit gets is addressable.
 func eachSection(path string, structure reflect.Value, visit func(path string, structure reflect.Value)) {
 	visit(path, structure)
 	for _, f := range keysOf(structure) {
@@ -105,7 +105,7 @@ func sortedKeys(mapping reflect.Value) []reflect.Value {
 	return slices.SortedFunc(slices.Values(mapping.MapKeys()), func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-// addressable copies an entry of a map.
+// addressable copies an entry of a map, since the entry itself is not addressable.
 func addressable(entry reflect.Value) reflect.Value {
 	value := reflect.New(entry.Type()).Elem()
 	value.Set(entry)
@@ -118,8 +118,8 @@ type entry interface{ setText(text string) }
 // setText parses a value in the form of the environment.
 func setText(value reflect.Value, text string) error { return parse(value, text, ",") }
 
-// parse has the separator of lists: commas, or | in a map, whose entries have commas between
-// them.
+// parse is setText with the separator of lists: a comma, or | in a map, since commas separate
+// the entries of a map.
 func parse(value reflect.Value, text, separator string) error {
 	switch target := value.Addr().Interface().(type) {
 	case encoding.TextUnmarshaler:

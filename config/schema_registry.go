@@ -14,9 +14,9 @@ type SchemaRegistry struct {
 	StaticToken Secret `yaml:"token"`
 	TokenFile   string `yaml:"token_file" file:"secret"`
 	TLS         TLS    `yaml:"tls"`
-	// Timeout is for a schema. A request of the API waits as long.
+	// Timeout is how long a request of the API waits for a schema with its references.
 	Timeout Duration `yaml:"timeout" default:"2s" check:"at least 1ms; at most 10s"`
-	// IngestTimeout is for the schemas that a batch of the ingest waits for. The ingest stands
+	// IngestTimeout is how long a batch of the ingest waits for its schemas. The ingest stands
 	// still meanwhile.
 	IngestTimeout Duration `yaml:"ingest_timeout" default:"200ms" check:"at most 5s"`
 }

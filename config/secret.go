@@ -14,8 +14,8 @@ const redacted = "[redacted]"
 const maxSecretSize = 64 << 10
 
 // Secret is text that must not appear in logs, errors or dumps. Every printed or
-// encoded form is "[redacted]", or empty if the text is empty. fmt does not call the
-// methods of unexported fields; the pointer hides the text there too.
+// encoded form is "[redacted]", or empty if the text is empty. fmt cannot call the
+// methods of a Secret in an unexported field; there the pointer hides the text.
 type Secret struct{ text *string }
 
 // NewSecret hides text.

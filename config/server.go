@@ -15,7 +15,7 @@ type Server struct {
 	Port int    `yaml:"port" default:"8080" check:"1 to 65535"`
 	// PublicURL is where people reach the API, for links in Temporal and for dlqctl login; empty for none.
 	PublicURL string `yaml:"public_url" check:"web URL"`
-	// AllowedHosts are more names by which the API and the worker are reached without a token.
+	// AllowedHosts are host names, beside that of PublicURL, by which clients without a token reach the API and the worker.
 	AllowedHosts []string `yaml:"allowed_hosts" check:"required; host"`
 	// RetryWait is how long a retry call waits for its workflow before it
 	// answers 202.
@@ -26,17 +26,17 @@ type Server struct {
 	IdleTimeout  Duration `yaml:"idle_timeout" default:"60s" check:"at least 1ms"`
 	// RequestTimeout is the deadline of the work for a request.
 	RequestTimeout Duration `yaml:"request_timeout" default:"15s" check:"at least 1ms"`
-	// PlanTimeout replaces RequestTimeout for a plan, which counts all messages
-	// of a job. Its snapshot keeps VACUUM from removing newer dead rows.
+	// PlanTimeout replaces RequestTimeout for a plan, which counts all messages of
+	// a job. While PostgreSQL counts, VACUUM cannot remove rows that die meanwhile.
 	PlanTimeout Duration `yaml:"plan_timeout" default:"1m" check:"at least 1ms; at most 1d"`
 	// BodyLimit is the largest request body; a larger body is refused with 413.
 	BodyLimit Size `yaml:"body_limit" default:"1MiB" check:"at least 1B"`
 	// AnswerMemory is the budget for all answers in flight; 0 is half of the memory limit of the
 	// process.
 	AnswerMemory Size `yaml:"answer_memory"`
-	// URLLimit is the longest path and query; anything longer is refused with 414. HeaderLimit
-	// counts the request line too; more is answered with 431. Each connection has a buffer of
-	// this size.
+	// URLLimit limits path and query together; a longer URL is refused with 414. HeaderLimit
+	// limits the request line and the headers together; more is refused with 431. Each
+	// connection has a buffer of HeaderLimit bytes.
 	URLLimit    Size `yaml:"url_limit" default:"8KiB" check:"at least 1KiB"`
 	HeaderLimit Size `yaml:"header_limit" default:"16KiB"`
 	// RateLimit is how many requests a second a client may send to each route;
@@ -44,8 +44,8 @@ type Server struct {
 	RateLimit int `yaml:"rate_limit" default:"500" check:"0 to 1000000"`
 	// MaxConnections is how many connections may be open; 0 is no limit.
 	MaxConnections int `yaml:"max_connections" default:"1000" check:"0 to 1000000"`
-	// MaxConnectionsPerAddress is how many of them a client address may have, unless the address is
-	// a trusted proxy's; 0 is no limit.
+	// MaxConnectionsPerAddress is how many connections a client address may have, unless the address
+	// is a trusted proxy's; 0 is no limit.
 	MaxConnectionsPerAddress int `yaml:"max_connections_per_address" default:"250" check:"0 to 1000000"`
 	// MaxScans is how many lists that read many messages run at once, MaxPlans how many
 	// plans are made at once.

@@ -46,8 +46,8 @@ func (t ServerTLS) Config() (*tls.Config, error) {
 	return config, nil
 }
 
-// HealthcheckConfig is for a client on the same machine, which presents the server's own
-// certificate, and does not verify the server's, which names other hosts than loopback.
+// HealthcheckConfig is for a client on the same machine. The client presents the server's own certificate,
+// and does not verify the certificate of the server, since it does not name the loopback address.
 func (t ServerTLS) HealthcheckConfig() (*tls.Config, error) {
 	pair, err := t.certificate()
 	if err != nil {
@@ -65,8 +65,8 @@ func (t ServerTLS) certificate() (tls.Certificate, error) {
 	return readCertificate("server.tls.cert_file", t.CertFile, "server.tls.key_file", t.KeyFile)
 }
 
-// verifyClient accepts certificates of the authorities, and the server's own: a client that
-// has its key is the health check.
+// verifyClient accepts certificates of the authorities, and the server's own certificate: only the
+// health check presents it.
 func verifyClient(chain []*x509.Certificate, authorities *x509.CertPool, own []byte) error {
 	if len(chain) == 0 {
 		return errors.New("server.tls.client_ca_file: the client has no certificate")

@@ -8,7 +8,7 @@ import (
 )
 
 // Size is a number of bytes, written as a plain number or with the units
-// KiB, MiB and GiB. The largest is below 2 GiB.
+// B, KiB, MiB and GiB. Every size is below 2 GiB.
 type Size int
 
 var sizeUnits = []struct {

@@ -1,8 +1,8 @@
 package config
 
-// suggestion completes the message about an unknown name by the known name with the fewest changes.
+// suggestion completes the message about an unknown name with the known name that needs the fewest changes.
 func suggestion(name string, known []string) string {
-	text, distance := "", len(name)/3+2 // a name that is further away is not close
+	text, distance := "", len(name)/3+2 // a name that needs more changes was hardly meant
 	for _, candidate := range known {
 		if d := editDistance(name, candidate); d < distance {
 			text, distance = "; did you mean "+candidate+"?", d
