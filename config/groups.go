@@ -5,7 +5,7 @@ import "dlqmanager/dlq"
 // Groups configures which failures count as the same cause.
 type Groups struct {
 	// Header is a header in which a consumer names the group of a dead letter. "off" stands
-	// for none.
+	// for no header.
 	Header string `yaml:"header"`
 	// Rules maps globs of "class: message" to names of groups; see dlq.NewGrouping.
 	Rules map[string]string `yaml:"rules"`

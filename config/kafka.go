@@ -59,7 +59,7 @@ func (k Kafka) Configured() bool { return len(k.Brokers) > 0 }
 func (k Kafka) UsesTLS() bool { return strings.HasSuffix(k.SecurityProtocol, "SSL") }
 
 func (k Kafka) validate(s section) {
-	k.validateTopics(s) // the store in memory uses them without a cluster
+	k.validateTopics(s) // the store in memory uses the topics even without a cluster
 	if !k.Configured() {
 		s.refuse(s.given("brokers") || s.given("security_protocol") || s.given("sasl") || s.given("tls"),
 			"brokers", "needs at least one host:port; remove the section and its variables to run without Kafka")
@@ -101,12 +101,12 @@ func (k Kafka) validateTopics(s section) {
 
 // PublishesExhausted reports whether exhausted messages are published.
 func (k Kafka) PublishesExhausted() bool {
-	// An empty variable counts as unset, so the environment needs a word.
+	// An empty variable counts as not set, so "off" stands for no topic.
 	return k.Configured() && k.ArchiveTopic != "" && k.ArchiveTopic != "off"
 }
 
-// validateArchiveTopic accepts the default with any pattern. Otherwise an upgrade could stop
-// a program whose patterns also match the archive topics; its worker logs a warning.
+// validateArchiveTopic accepts the default with any pattern, so that patterns that also match the
+// archive topics do not stop a program. The worker logs a warning for such patterns.
 func (k Kafka) validateArchiveTopic(s section) {
 	topics, err := dlq.NewTopics(k.DLQTopicPattern, nil)
 	if err != nil || !k.PublishesExhausted() || k.ArchiveTopic == dlq.DefaultArchiveTopic {

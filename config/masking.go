@@ -11,8 +11,8 @@ import (
 
 // Masking configures which personal data the API hides.
 type Masking struct {
-	// Secret is the key of the hashes, or comes from SecretFile. The file is read when the program starts: with another
-	// secret all hashes are others.
+	// Secret is the key of the hashes. SecretFile has the key instead, and is read only when the program starts: a change
+	// of the key changes all hashes.
 	Secret     Secret `yaml:"secret"`
 	SecretFile string `yaml:"secret_file" file:"secret"`
 	// Rules are the rules by name. All rules whose topics match a message apply to the message. The environment cannot name
@@ -24,7 +24,7 @@ type Masking struct {
 type MaskingRule struct {
 	// Topics are globs of dead-letter topics and of original topics.
 	Topics []string `yaml:"topics"`
-	// Value and Key are paths in JSON, such as customer.email, items.*.card and **.iban; * is all of it.
+	// Value and Key are paths in JSON, such as customer.email, items.*.card and **.iban; * is the whole value or key.
 	Value []string `yaml:"value"`
 	Key   []string `yaml:"key"`
 	// Headers are names or globs.
@@ -51,7 +51,7 @@ func (r *MaskingRule) validate(s section) {
 	}
 }
 
-// minMaskingSecret makes it impossible to find the values of hashes by trying secrets.
+// minMaskingSecret is the length of the shortest secret, in bytes. Nobody can find a secret of this length by trying.
 const minMaskingSecret = 16
 
 func (m *Masking) validate(s section) {
@@ -75,7 +75,7 @@ func (c *Config) validateTags(s section) {
 	}
 }
 
-// WithoutSecret are the rules for a program that only asks which topics have some; nil without rules.
+// WithoutSecret returns the rules for a program that only asks which topics have rules; nil without rules.
 func (m *Masking) WithoutSecret() (*dlq.Masking, error) {
 	rules := m.rules()
 	for i := range rules {
@@ -84,7 +84,7 @@ func (m *Masking) WithoutSecret() (*dlq.Masking, error) {
 	return dlq.NewMasking(rules, nil)
 }
 
-// Compiled are the rules, with the secret; nil without rules.
+// Compiled returns the rules with the secret; nil without rules.
 func (m *Masking) Compiled() (*dlq.Masking, error) {
 	secret, err := secretFrom(m.Secret, "masking.secret_file", m.SecretFile)
 	if err != nil {
@@ -96,7 +96,7 @@ func (m *Masking) Compiled() (*dlq.Masking, error) {
 	return dlq.NewMasking(m.rules(), []byte(secret))
 }
 
-// rules are in the order of their names.
+// rules returns the rules in the order of their names.
 func (m *Masking) rules() (rules []dlq.MaskRule) {
 	for _, name := range slices.Sorted(maps.Keys(m.Rules)) {
 		rules = append(rules, dlq.MaskRule(m.Rules[name]))

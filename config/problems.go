@@ -15,7 +15,7 @@ type source struct {
 	variable string
 }
 
-// compare orders the lines of the file before variables, and those before unknown locations.
+// compare orders lines of the file before variables, and variables before unknown locations.
 func (s source) compare(other source) int {
 	return cmp.Or(cmp.Compare(s.rank(), other.rank()), cmp.Compare(s.line, other.line), cmp.Compare(s.variable, other.variable))
 }
@@ -70,8 +70,8 @@ func (ps Problems) Error() string {
 type report struct {
 	sources  map[string]source
 	problems Problems
-	// unread are the problems of values that could not be read. The value is its default then,
-	// which is no problem of the user's.
+	// unread are the problems of values that could not be read. Such a value stays at its default,
+	// and problems of the default are not reported.
 	unread Problems
 }
 
@@ -89,9 +89,9 @@ func (r *report) addAt(cause, path, format string, args ...any) {
 	r.add(at, path, format, args...)
 }
 
-// source locates the key at path. An item of a list has the location of the list. A
-// section, or a missing key of a section, has the location of the section's first
-// key.
+// source locates the key at path. An item of a list in the file has its own line, and an
+// item of a list in a variable has the location of the list. A section, or a missing key
+// of a section, has the location of the section's first key.
 func (r *report) source(path string) source {
 	if at, ok := r.sources[path]; ok {
 		return at
@@ -151,7 +151,7 @@ func (s section) refuse(isWrong bool, key, format string, args ...any) {
 	}
 }
 
-// refuseError reports the error of a value; nil for a correct value.
+// refuseError reports the error of a value, which is nil for a correct value.
 func (s section) refuseError(key string, err error) { s.refuse(err != nil, key, "%v", err) }
 
 // given reports whether the file or the environment set a key, or a key below.

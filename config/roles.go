@@ -14,11 +14,11 @@ type RoleGrants map[string]RoleGrant
 // RoleGrant gives a role on some topics.
 type RoleGrant struct {
 	Role string `yaml:"role"`
-	// Topics are globs; nil for all. So an empty list must not be taken for a missing list.
+	// Topics are globs; nil stands for all topics. So an empty list is refused: it must not mean all topics.
 	Topics []string `yaml:"topics" empty:"remove it, or write [\"*\"], for all topics"`
 }
 
-// Grants are the grants of a valid configuration.
+// Grants returns the grants. A valid configuration has no error.
 func (g RoleGrants) Grants() (map[string]dlq.Grant, error) {
 	grants := map[string]dlq.Grant{}
 	for name, given := range g {

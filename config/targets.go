@@ -27,9 +27,9 @@ type Targets struct {
 type Endpoint struct {
 	// URL has no password: errors and the log show the URL, without the query.
 	URL string `yaml:"url" check:"required; web URL" log:"no query"`
-	// Timeout is for a request with its answer. The longest is webhook.MaxTimeout, which is shorter
-	// than dlq.ReviveAfter: a message that was marked dead while it was sent must have been
-	// answered before a revival.
+	// Timeout limits a request with its answer. Its maximum is webhook.MaxTimeout, which is shorter
+	// than dlq.ReviveAfter: if a message is marked dead while it is being sent, the request must
+	// have ended before anybody can revive the message.
 	Timeout Duration `yaml:"timeout" default:"10s" check:"at least 1ms; at most 15s"`
 	// Concurrency is how many requests of a worker are in flight at once.
 	Concurrency int `yaml:"concurrency" default:"16" check:"1 to 1000"`
@@ -53,7 +53,7 @@ func (t Targets) Rules(topics *dlq.Topics) *dlq.Targets {
 	return rules
 }
 
-// Networks are AllowedNetworks.
+// Networks returns AllowedNetworks.
 func (t Targets) Networks() []netip.Prefix { return networksOf(t.AllowedNetworks) }
 
 func (c *Config) validateTargets(s section) {
@@ -65,7 +65,7 @@ func (c *Config) validateTargets(s section) {
 	}
 	topics, err := dlq.NewTopics(c.Kafka.DLQTopicPattern, nil)
 	if err != nil {
-		return // validateTopics of Kafka reports it
+		return // validateTopics of Kafka reports the error
 	}
 	topics.AllowInternal(t.Allowed)
 	for _, glob := range slices.Sorted(maps.Keys(t.Routes)) {

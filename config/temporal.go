@@ -42,7 +42,7 @@ type Temporal struct {
 
 // TemporalTLS configures the encryption of connections.
 type TemporalTLS struct {
-	// Enabled may be omitted: files, a server name or an API key imply it.
+	// Enabled may be omitted: files, a server name or an API key imply TLS.
 	Enabled *bool `yaml:"enabled"`
 	TLS
 }

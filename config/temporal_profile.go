@@ -71,8 +71,8 @@ func (r *report) namesConnection() bool {
 	return slices.ContainsFunc(keys, r.given)
 }
 
-// storedProfile reads the profile from Temporal's own configuration file. The profile is empty
-// when there is no such file or profile and none was named.
+// storedProfile reads the profile from Temporal's own configuration file. The result is empty
+// without such a profile, unless TEMPORAL_PROFILE names the profile: then the error says so.
 func storedProfile(path string, env environment) (envconfig.ClientConfigProfile, error) {
 	if path == "" && env["TEMPORAL_PROFILE"] == "" {
 		return envconfig.ClientConfigProfile{}, nil
@@ -84,8 +84,8 @@ func storedProfile(path string, env environment) (envconfig.ClientConfigProfile,
 	})
 }
 
-// defaultProfilePath is the path that Temporal's own tools use, which follows from the
-// given environment, not from the process's own.
+// defaultProfilePath is the path that Temporal's own tools use. It follows from env, not
+// from the environment of the process.
 func defaultProfilePath(env environment) string {
 	var base string
 	switch runtime.GOOS {

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// renewedTLS reads the certificates of a profile for every connection. gRPC itself would use
-// the certificates of the start.
+// renewedTLS reads the certificates of a profile for every connection. gRPC itself would keep
+// the certificates that the program has read at its start.
 type renewedTLS struct {
 	credentials.TransportCredentials
 	profile envconfig.ClientConfigProfile

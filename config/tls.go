@@ -69,7 +69,7 @@ func readAuthorities(key, path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// readCertificate reads a certificate and its private key. Its errors name the keys.
+// readCertificate reads a certificate and its private key. Its errors name the keys of the configuration.
 func readCertificate(certKey, certFile, keyKey, keyFile string) (tls.Certificate, error) {
 	certificate, err := os.ReadFile(certFile)
 	if err != nil {

@@ -10,7 +10,7 @@ type Worker struct {
 	// Host and MetricsPort are the address of /metrics, /healthz and /readyz.
 	Host        string `yaml:"host" default:"127.0.0.1" check:"required; host"`
 	MetricsPort int    `yaml:"metrics_port" default:"9090" check:"1 to 65535"`
-	// TokensFile has the static tokens that may read /metrics; empty asks for none. The file is read again
+	// TokensFile has the static tokens that may read /metrics; without a file no token is needed. The file is read again
 	// when it changes.
 	TokensFile string `yaml:"tokens_file"`
 	// StopTimeout is how long a stop waits for running activities.
