@@ -1,5 +1,5 @@
 // Package auth finds out who sends a request. Tokens and OIDC each verify a kind of
-// bearer token; First tries several. Roles and permissions are in package dlq.
+// bearer token; First tries both. Roles and permissions are in package dlq.
 package auth
 
 import (
@@ -58,7 +58,7 @@ func refuse(reason Reason, format string, args ...any) error {
 	return &RefusedError{Reason: reason, text: fmt.Sprintf(format, args...)}
 }
 
-// maxToken is the longest token that is looked at, in bytes.
+// maxToken is the longest token that is parsed, in bytes.
 const maxToken = 8 << 10
 
 // checkSize refuses tokens before anything parses them.
@@ -78,8 +78,8 @@ func errForeign() error {
 	return &RefusedError{Reason: ReasonMalformed, text: "this is not a token of a kind that is accepted here", foreign: true}
 }
 
-// First tries several authenticators, and counts the failures. Each token is of a single kind, so the
-// first authenticator that knows the kind decides.
+// First tries the authenticators in turn, and counts the failures. Each token is of a single kind, so
+// the first authenticator that knows the kind decides.
 func First(registerer prometheus.Registerer, authenticators ...Authenticator) Authenticator {
 	return &first{authenticators, newFailures(registerer)}
 }

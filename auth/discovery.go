@@ -26,16 +26,16 @@ const maxAnswer = 1 << 20
 // maxErrorText limits an error of go-oidc in the log, in characters.
 const maxErrorText = 300
 
-// asymmetric are the algorithms that may sign tokens. With HMAC, whoever can verify a token
-// could also make tokens.
+// asymmetric are the algorithms that may sign tokens. HMAC is not among them: everybody who can
+// verify a token of HMAC can also make tokens.
 var asymmetric = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// discover fetches the metadata of the identity provider. Every call discovers the address of
-// the keys again and makes new connections, so that a new address or certificate needs no
-// restart.
+// discover fetches the metadata and the keys of the identity provider. Every call discovers the
+// address of the keys again and makes new connections, so that a new address or certificate
+// needs no restart.
 func (o *OIDCOptions) discover(ctx context.Context) (*metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -44,7 +44,7 @@ func (o *OIDCOptions) discover(ctx context.Context) (*metadata, error) {
 		return nil, err
 	}
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), o.Issuer)
-	if err != nil { // its text may have the whole answer
+	if err != nil { // the text of the error may have the whole answer
 		return nil, fmt.Errorf("discovery: %.*s", maxErrorText, err.Error())
 	}
 	var announced struct {
@@ -68,7 +68,7 @@ func (o *OIDCOptions) discover(ctx context.Context) (*metadata, error) {
 	return m, nil
 }
 
-// checkAddress refuses keys over plain HTTP, unless the issuer is asked so too.
+// checkAddress refuses keys over plain HTTP, unless the issuer's own URL is plain HTTP too.
 func (o *OIDCOptions) checkAddress(keys string) error {
 	issuer, err := url.Parse(o.Issuer)
 	if err != nil {
@@ -107,11 +107,11 @@ func fetchKeys(ctx context.Context, client *http.Client, address string) (keys, 
 	return keys, short, nil
 }
 
-// minRSABits is the length of the shortest RSA key whose signatures count.
+// minRSABits is the length of the shortest RSA key whose signatures are accepted.
 const minRSABits = 2048
 
-// usable skips keys that cannot verify signatures, and sorts out RSA keys that are too short. A
-// provider may have keys of kinds that are unknown here, and they must not hide usable keys.
+// usable returns the keys that verify signatures, and separately the RSA keys that are too short. Other
+// keys are skipped: a provider may have keys of unknown kinds, which must not hide usable keys.
 func usable(set []json.RawMessage) (keys, short []jose.JSONWebKey) {
 	for _, raw := range set {
 		var key jose.JSONWebKey

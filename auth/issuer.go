@@ -21,8 +21,8 @@ const (
 	keysEvery = time.Minute
 	// keysRetry is the time between two attempts while the provider does not answer.
 	keysRetry = 10 * time.Second
-	// keysPause is the shortest time between two fetches for unknown keys, whoever sends
-	// tokens with unknown keys.
+	// keysPause is the shortest time between two fetches for unknown keys, over all
+	// clients that send tokens with unknown keys.
 	keysPause = 5 * time.Second
 	// keysValid is how long known keys are accepted while the provider does not answer.
 	keysValid = time.Hour
@@ -37,10 +37,10 @@ type issuer struct {
 
 	mu      sync.Mutex
 	known   *metadata // nil before the first answer
-	fetched time.Time // of known
-	asked   time.Time // the last attempt
+	fetched time.Time // when known was asked for
+	asked   time.Time // when the last attempt began
 	failed  error     // of the last attempt
-	since   time.Time // of failed
+	since   time.Time // when the attempts began to fail
 
 	fetches  singleflight.Group
 	fetching bool
@@ -65,7 +65,7 @@ func (i *issuer) run(ctx context.Context) {
 	}
 }
 
-// metadata returns the provider's announcement, if it is recent enough.
+// metadata returns the keys and algorithms of the provider, if they are recent enough.
 func (i *issuer) metadata() (*metadata, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -75,8 +75,8 @@ func (i *issuer) metadata() (*metadata, error) {
 	return i.known, nil
 }
 
-// keys returns the keys that may have signed a token. An unknown key is fetched, but not
-// for every token.
+// keys returns the keys that may have signed a token. For an unknown key the keys are fetched
+// again, but not for every token.
 func (i *issuer) keys(ctx context.Context, id, algorithm string) ([]crypto.PublicKey, error) {
 	for range 2 {
 		m, err := i.metadata()
@@ -92,7 +92,7 @@ func (i *issuer) keys(ctx context.Context, id, algorithm string) ([]crypto.Publi
 		if !i.due() {
 			break
 		}
-		_ = i.refresh(ctx) // below, failed is set
+		_ = i.refresh(ctx) // sets failed, which is read below
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -109,8 +109,8 @@ func (i *issuer) due() bool {
 	return i.fetching || i.options.now().Sub(i.asked) >= keysPause
 }
 
-// refresh fetches the keys. Concurrent calls share a fetch, which outlives the request
-// behind it.
+// refresh fetches the keys. Concurrent calls share a fetch, which continues when the request
+// that began it ends.
 func (i *issuer) refresh(ctx context.Context) error {
 	fetch := func() (any, error) { return nil, i.fetch(context.WithoutCancel(ctx)) }
 	select {
@@ -146,12 +146,12 @@ func (i *issuer) fetch(ctx context.Context) error {
 				zap.String("key", key.KeyID), zap.Int("least_bits", minRSABits))
 		}
 	}
-	i.known, i.fetched, i.failed = m, i.asked, nil // a key that was removed during the fetch counts as removed before it
+	i.known, i.fetched, i.failed = m, i.asked, nil // from its start: a key may have been removed during the fetch
 	return nil
 }
 
-// check returns a notice while the provider does not answer, and that authentication is
-// unavailable when there are no valid keys.
+// check returns a notice while the provider does not answer. The notice says that authentication
+// is unavailable when there are no valid keys.
 func (i *issuer) check() error {
 	if _, err := i.metadata(); err != nil {
 		return &dlq.NoticeError{Notice: "the identity provider does not answer; its tokens cannot be verified", Unavailable: true}
@@ -172,7 +172,7 @@ type metadata struct {
 	short      []jose.JSONWebKey // RSA keys of fewer than minRSABits
 }
 
-// find returns the keys of a set with an id; all keys for a token that names none.
+// find returns the keys of a set with this id and algorithm. A token without a key id may be signed with any key.
 func find(set []jose.JSONWebKey, id, algorithm string) []crypto.PublicKey {
 	var keys []crypto.PublicKey
 	for _, key := range set {

@@ -18,7 +18,7 @@ func newFailures(registerer prometheus.Registerer) *prometheus.CounterVec {
 	return failures
 }
 
-// Expiry is a metric of the tokens of the file, without their names, since a file may have many.
+// Expiry exports when the next token of the file expires. There is no label for the names of tokens, since a file may have many.
 func (t *Tokens) Expiry() prometheus.Collector { return tokensExpiry{t} }
 
 type tokensExpiry struct{ tokens *Tokens }

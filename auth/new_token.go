@@ -27,11 +27,11 @@ func NewToken() string {
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
 }
 
-// Entry is a token's entry of the file.
+// Entry is the entry of a token in the file.
 type Entry struct {
 	Name string
 	Role dlq.Role
-	// Topics are globs; none for all topics.
+	// Topics are globs; an empty list means all topics.
 	Topics []string
 	// Expires is zero for a token that does not expire.
 	Expires time.Time
@@ -58,8 +58,8 @@ func (e Entry) Marshal(token string) ([]byte, error) {
 	return data, err
 }
 
-// Append appends an entry to a file of tokens. The content stays as it is. A new file gets
-// the mode 0600. An entry whose name the file has already is refused.
+// Append appends an entry to a file of tokens, and creates the file with mode 0600. It refuses
+// an entry whose name the file has already.
 func Append(path string, entry []byte) error {
 	data, err := readTokensFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +70,7 @@ func Append(path string, entry []byte) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	if string(bytes.TrimSpace(data)) == "[]" { // block entries cannot follow
+	if string(bytes.TrimSpace(data)) == "[]" { // in YAML, no entries can follow []
 		return os.WriteFile(path, entry, 0o600)
 	}
 	if len(data) > 0 && data[len(data)-1] != '\n' {
@@ -79,8 +79,8 @@ func Append(path string, entry []byte) error {
 	if _, err := parseTokens(append(bytes.Clone(data), entry...)); err != nil {
 		return fmt.Errorf("%s with the new entry: %w", path, err)
 	}
-	// One write at the end: the API reads the old file or the new file, and a file that is
-	// mounted or has another owner stays so.
+	// A single write at the end of the file: the API reads the old or the new content. And the
+	// file keeps its mount and its owner, which a rename would replace.
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ type OIDCOptions struct {
 	Roles map[string]dlq.Grant
 	// ClockSkew is how far the clocks of the provider and of this host may differ.
 	ClockSkew time.Duration
-	// TLS returns the configuration of a new connection to the provider; nil for the system's.
+	// TLS returns the configuration of a new connection to the provider; nil for the default configuration.
 	TLS func() (*tls.Config, error)
 	Log *zap.Logger
 
@@ -40,7 +40,7 @@ type OIDC struct {
 	issuer  *issuer
 }
 
-// NewOIDC does not connect to the provider.
+// NewOIDC returns an OIDC, and does not connect to the provider.
 func NewOIDC(options OIDCOptions) *OIDC {
 	if options.now == nil {
 		options.now = time.Now
@@ -54,8 +54,8 @@ func (o *OIDC) Run(ctx context.Context) { o.issuer.run(ctx) }
 // Check is a readiness check of the provider.
 func (o *OIDC) Check(context.Context) error { return o.issuer.check() }
 
-// tokenTypes are the values of the header typ that may authenticate, such as in ID
-// tokens and access tokens. A logout token may not.
+// tokenTypes are the values of the header typ with which a token may authenticate: ID
+// tokens and access tokens have these values, and logout tokens do not.
 var tokenTypes = []string{"", "jwt", "at+jwt"}
 
 // Authenticate accepts a token with a valid signature, issuer, audience and time. Without a
@@ -84,7 +84,7 @@ func (o *OIDC) Authenticate(ctx context.Context, token string) (dlq.Principal, e
 // isInvisible reports whether a character could make two subjects look alike.
 func isInvisible(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) }
 
-// maxSubject is the longest subject, in bytes. The standard's limit is 255.
+// maxSubject is the longest subject, in bytes: the limit of OpenID Connect.
 const maxSubject = 255
 
 // verify checks the signature, and returns the claims.
@@ -130,7 +130,7 @@ func (o *OIDC) checkClaims(claims map[string]any) error {
 	now, skew := o.options.now(), o.options.ClockSkew
 	audiences, isText := texts(claims["aud"])
 	switch {
-	case claims["events"] != nil: // a logout token of a provider that does not name its type
+	case claims["events"] != nil: // a logout token of a provider that does not set the header typ
 		return refuse(ReasonMalformed, "a token of this type does not authenticate")
 	case claims["iss"] != o.options.Issuer:
 		return refuse(ReasonIssuer, "the token is from another issuer")
@@ -156,14 +156,14 @@ func texts(claim any) (list []any, ok bool) {
 	return list, ok
 }
 
-// after reports whether the time of a claim is later than t. The comparison is of floating-point
-// numbers, so that no claim overflows.
+// after reports whether the time of a claim is later than t. It compares floating-point numbers,
+// since a claim may overflow an integer.
 func after(claims map[string]any, name string, t time.Time) bool {
 	seconds, ok := claims[name].(float64)
 	return ok && seconds > float64(t.UnixMilli())/1000
 }
 
-// grants maps the roles claim. Anything but texts grants nothing.
+// grants maps the values of the roles claim. A value that is no text grants nothing.
 func (o *OIDC) grants(claims map[string]any) []dlq.Grant {
 	values, _ := texts(claim(claims, o.options.RolesClaim))
 	var grants []dlq.Grant
@@ -178,7 +178,7 @@ func (o *OIDC) grants(claims map[string]any) []dlq.Grant {
 	return grants
 }
 
-// claim returns a claim by its name, which may have dots itself, else by its path.
+// claim returns the claim whose name is path, dots included, or else the nested claim at path.
 func claim(claims map[string]any, path string) any {
 	if value, ok := claims[path]; ok {
 		return value

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// tokensFresh is how long the file is not read again.
+	// tokensFresh is the shortest time between two readings of the file.
 	tokensFresh = time.Second
-	// rereadPause is the pause between two readings of a file that has changed. The request
-	// waits, so that already the first request after a revocation is refused.
+	// rereadPause is the pause before a changed file is read a second time. The request waits
+	// meanwhile, so that even the first request after a revocation is refused.
 	rereadPause = 50 * time.Millisecond
 )
 
@@ -29,15 +29,15 @@ type Tokens struct {
 	path string
 	log  *zap.Logger
 	now  func() time.Time
-	// pause takes rereadPause.
+	// pause sleeps for rereadPause.
 	pause func()
 
 	mu     sync.Mutex
-	read   time.Time // of the file's last reading
-	data   []byte    // that tokens are from
+	read   time.Time // when the file was last read
+	data   []byte    // the content that tokens are from
 	tokens []staticToken
-	broken error     // of the last reading
-	since  time.Time // of the first reading with an error
+	broken error     // the error of the last reading
+	since  time.Time // when the readings began to fail
 }
 
 // NewTokens reads the file.
@@ -61,7 +61,7 @@ func (t *Tokens) Authenticate(_ context.Context, token string) (dlq.Principal, e
 	hash := sha256.Sum256([]byte(token))
 	var found *staticToken
 	tokens := t.current()
-	for i := range tokens { // all of them, so that the time does not depend on the token
+	for i := range tokens { // all tokens, so that the time does not depend on the token
 		if subtle.ConstantTimeCompare(hash[:], tokens[i].hash[:]) == 1 {
 			found = &tokens[i]
 		}
@@ -87,7 +87,7 @@ func (t *Tokens) Check(context.Context) error {
 		"the file of tokens has an error since %s; its earlier tokens remain valid", t.since.UTC().Format(time.RFC3339))}
 }
 
-// current are the tokens of the file, at most tokensFresh old.
+// current returns the tokens of the file, which it read at most tokensFresh ago.
 func (t *Tokens) current() []staticToken {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,8 +98,8 @@ func (t *Tokens) current() []staticToken {
 	return t.tokens
 }
 
-// reload reads the file. New data is used if another reading agrees: a file that is still being
-// written may lack the limits of its last token. Until then the result of the last reading counts.
+// reload reads the file. New data is used if a second reading finds the same: a file that is still being
+// written may lack the topics or the expiry of its last token. Otherwise the error of the reading before stays.
 func (t *Tokens) reload() error {
 	data, err := readTokensFile(t.path)
 	if err != nil || t.data != nil && bytes.Equal(data, t.data) {
@@ -120,7 +120,7 @@ func (t *Tokens) reload() error {
 	return nil
 }
 
-// report logs an error once, not for every reading, and its end.
+// report logs the begin and the end of an error, and not each reading in between.
 func (t *Tokens) report(err error) {
 	switch {
 	case err == nil && t.broken != nil:

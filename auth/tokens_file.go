@@ -36,8 +36,8 @@ type staticToken struct {
 	expires time.Time // zero for never
 }
 
-// fileEntry and fileGrant are the form of the file. Topics is a node because an empty list
-// must not be mistaken for a missing list, which means all topics.
+// fileEntry and fileGrant are the form of the file. Topics is a node, which tells an empty list
+// from a missing list: only a missing list means all topics.
 type fileEntry struct {
 	Name    string      `yaml:"name"`
 	Hash    string      `yaml:"hash"`
@@ -104,7 +104,7 @@ func parseTokens(data []byte) ([]staticToken, error) {
 	return tokens, nil
 }
 
-// unlike refuses a token whose name or hash another token has.
+// unlike refuses a token that has the name or the hash of another token.
 func unlike(token staticToken, others []staticToken) error {
 	for _, other := range others {
 		if other.name == token.name {
@@ -167,7 +167,7 @@ func (e *fileEntry) grants() ([]dlq.Grant, error) {
 	return grants, nil
 }
 
-// topicsOf returns nil for all topics, which only a missing key means.
+// topicsOf returns nil, for all topics, only if the key is missing.
 func topicsOf(node *yaml.Node) (topics []string, err error) {
 	if node.IsZero() {
 		return nil, nil
@@ -181,7 +181,7 @@ func topicsOf(node *yaml.Node) (topics []string, err error) {
 	return topics, nil
 }
 
-// decodeStrictly refuses keys that are not known. An alias would hide its keys.
+// decodeStrictly refuses unknown keys. It also refuses an alias, which would hide its keys.
 func decodeStrictly(node *yaml.Node, target any, known ...string) error {
 	if node.Kind != yaml.MappingNode {
 		return errors.New("must be a section of keys and values")
