@@ -11,8 +11,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Counting the messages loads the database, so that happens at most once in
-// backlogInterval, however often the metrics are scraped.
+// backlogInterval is the shortest time between two counts of the messages, however often
+// the metrics are scraped, since counting loads the database.
 const backlogInterval = 15 * time.Second
 
 var (
@@ -25,8 +25,8 @@ var (
 		"When dlq_messages was last counted, in Unix time. It does not change while the database is unavailable.", nil, nil)
 )
 
-// NewBacklogCollector exports the number of messages and the age of the oldest PENDING message. The collector
-// reads the counts with topics, which is Store.Topics. The caller registers the collector.
+// NewBacklogCollector exports the number of messages and the age of the oldest PENDING message. topics is
+// Store.Topics, which reads the counts. The caller registers the collector.
 func NewBacklogCollector(topics func(context.Context) ([]dlq.TopicSummary, error), logger *zap.Logger) prometheus.Collector {
 	return newCollector("the backlog", backlogInterval, topics, logger, exportBacklog, backlogMessages, backlogOldest, backlogCounted)
 }
@@ -52,14 +52,14 @@ var unpublishedMessages = prometheus.NewDesc("dlq_exhausted_unpublished",
 var heldDeadMessages = prometheus.NewDesc("dlq_held_dead_messages",
 	"DEAD messages of held groups, by dead-letter topic. Every replica has the same value.", []string{"topic"}, nil)
 
-// NewUnpublishedCollector reads the counts with read, which is Store.Unpublished. The caller
-// registers the collector.
+// NewUnpublishedCollector exports the number of exhausted messages that are not in their archive
+// topic yet. read is Store.Unpublished. The caller registers the collector.
 func NewUnpublishedCollector(read func(context.Context) ([]dlq.TopicCount, error), logger *zap.Logger) prometheus.Collector {
 	return newTopicCountCollector(unpublishedMessages, "exhausted messages", read, logger)
 }
 
-// NewHeldDeadCollector reads the counts with read, which is Store.HeldDead. The caller
-// registers the collector.
+// NewHeldDeadCollector exports the number of DEAD messages of held groups. read is Store.HeldDead.
+// The caller registers the collector.
 func NewHeldDeadCollector(read func(context.Context) ([]dlq.TopicCount, error), logger *zap.Logger) prometheus.Collector {
 	return newTopicCountCollector(heldDeadMessages, "DEAD messages of held groups", read, logger)
 }

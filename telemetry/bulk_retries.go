@@ -26,13 +26,13 @@ func bulkDesc(name, help string) *prometheus.Desc {
 }
 
 // NewBulkCollector exports the progress of the unfinished bulk retries, by the topic that they were
-// requested for. The jobs come from running, which is Store.RunningRetries. The caller registers
-// the collector. While the store is unavailable, dlq_messages_counted_timestamp_seconds shows that.
+// requested for. running is Store.RunningRetries. The caller registers the collector. While the store
+// is unavailable, the progress is out of date, and dlq_messages_counted_timestamp_seconds shows since when.
 func NewBulkCollector(running func(context.Context) ([]dlq.Job, error), logger *zap.Logger) prometheus.Collector {
 	return newCollector("the bulk retries", bulkInterval, running, logger, exportBulks, bulkMatched, bulkDone, bulkBack, bulkRate, bulkPaused)
 }
 
-// exportBulks adds up the bulk retries of each topic. A topic is paused when any of its bulk retries is.
+// exportBulks adds up the bulk retries of each topic. A topic is paused when one of its bulk retries is paused.
 func exportBulks(bulks []dlq.Job, _ time.Time, to gauges) {
 	var labels dlq.TopicLabels
 	for i := range bulks {

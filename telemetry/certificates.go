@@ -12,15 +12,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// slowInterval is how often values are read that change seldom.
+// slowInterval is how often a collector reads a value that changes seldom.
 const slowInterval = time.Minute
 
 var certificateExpiry = prometheus.NewDesc("dlq_certificate_expiry_timestamp_seconds",
 	"When the first of the certificates of a configured file expires, in Unix time, by the use of the file.", []string{"use"}, nil)
 
-// NewCertificateCollector reads PEM files by their use, such as "server", and reads them again
-// every minute, since certificates are renewed while the program runs. The caller registers
-// the collector. A file that cannot be read is in the log.
+// NewCertificateCollector exports when the certificates in PEM files expire. files has the path for each
+// use, such as "server". The files are read every minute at most, since certificates are renewed while the
+// program runs. A file that cannot be read is logged. The caller registers the collector.
 func NewCertificateCollector(files map[string]string, logger *zap.Logger) prometheus.Collector {
 	read := func(context.Context) (map[string]time.Time, error) {
 		expiries := map[string]time.Time{}

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// collector exports gauges of a value that is read from the store or elsewhere. Reading happens at most once in an interval,
-// in a single goroutine. While it fails, the last known value is exported. An unknown value is absent; zero would be wrong.
+// collector exports gauges of a value that it reads from the store or elsewhere, at most once in an interval and in a single
+// goroutine. While reading fails, the last known value is exported. Before the first value there are no gauges: zero would be wrong.
 type collector[T any] struct {
-	what     string // for the log
+	what     string // the name of the value in the log
 	interval time.Duration
 	read     func(context.Context) (T, error)
 	logger   *zap.Logger
@@ -22,18 +22,18 @@ type collector[T any] struct {
 	descs    []*prometheus.Desc
 
 	reading singleflight.Group
-	asked   time.Time // of the reading that runs, or of the last one
+	asked   time.Time // when the running or the last reading began
 	mu      sync.Mutex
 	at      time.Time
 	value   T
 }
 
-// gauges are the values of a scrape. Two values with the same labels would fail the whole scrape, so they become one.
+// gauges are the values of a scrape. Two values with the same labels would fail the whole scrape, so add and raise combine them.
 type gauges map[series]float64
 
 type series struct {
 	desc   *prometheus.Desc
-	labels string // each after a separator
+	labels string // with a separator before each label
 }
 
 // labelSeparator is in no label, since labels are UTF-8.
@@ -43,12 +43,12 @@ func seriesOf(desc *prometheus.Desc, labels []string) series {
 	return series{desc, strings.Join(append([]string{""}, labels...), labelSeparator)}
 }
 
-// add adds to the value with these labels.
+// add adds value to the gauge with these labels.
 func (g gauges) add(desc *prometheus.Desc, value float64, labels ...string) {
 	g[seriesOf(desc, labels)] += value
 }
 
-// raise makes the value with these labels at least as large. Values are not negative.
+// raise raises the gauge with these labels to value, if the gauge is smaller. Values are not negative.
 func (g gauges) raise(desc *prometheus.Desc, value float64, labels ...string) {
 	of := seriesOf(desc, labels)
 	g[of] = max(g[of], value)
@@ -92,15 +92,15 @@ func flag(isSet bool) float64 {
 	return 0
 }
 
-// A scrape waits for a reading at most maxReadingWait. The reading itself may take
-// readingTimeout, and is then available to the next scrape.
+// A scrape waits at most maxReadingWait for a reading. The reading itself may take up to
+// readingTimeout, and the next scrape then has its value.
 const (
 	maxReadingWait = time.Second
 	readingTimeout = 10 * time.Second
 )
 
-// get returns the latest value and the time of the reading: zero until a reading has
-// succeeded.
+// get returns the latest value and the time of its reading. The time is zero until a reading
+// has succeeded.
 func (c *collector[T]) get() (T, time.Time) {
 	timeout := time.NewTimer(maxReadingWait)
 	defer timeout.Stop()

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/pprof" // which also registers with http.DefaultServeMux, which nobody serves
+	"net/http/pprof" // it also registers with http.DefaultServeMux, which no listener serves
 	"path"
 	"strconv"
 	"time"
@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Profiles serves the profiles of net/http/pprof, whose name is the last part of the path. The handler
-// does not serve the command line.
+// Profiles serves the profiles of net/http/pprof. The last part of the path is the name of the profile. The
+// handler does not serve the command line.
 func Profiles() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch name := path.Base(r.URL.Path); name {
@@ -28,8 +28,8 @@ func Profiles() http.Handler {
 	})
 }
 
-// NewDebugHandler serves the profiles and the log level of a program without an API. Only
-// clients of the same host may use it, such as kubectl port-forward: no token is needed.
+// NewDebugHandler serves the profiles and the log level of a program without an API. No token is
+// needed, since only clients on the same host may use the handler, such as kubectl port-forward.
 func NewDebugHandler(level *LogLevel, logger *zap.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/{profile}", func(w http.ResponseWriter, r *http.Request) {
@@ -70,8 +70,8 @@ const (
 	maxProfile        = 120
 )
 
-// isLocal reports whether an address is 127.0.0.1, ::1 or localhost. A service mesh may forward
-// the requests of other hosts from other loopback addresses.
+// isLocal reports whether an address is 127.0.0.1, ::1 or localhost. Other loopback addresses do not
+// count: a service mesh may forward the requests of other hosts from them.
 func isLocal(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

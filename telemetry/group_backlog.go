@@ -23,14 +23,14 @@ var (
 		"Age of the oldest PENDING message of these groups. Present only for topics that have a held group.", []string{"topic", "state"}, nil)
 )
 
-// NewGroupCollector exports the groups by state, so that alerts can leave out held groups. The collector
-// reads the counts with read, which is Store.GroupBacklogs. The caller registers the collector.
+// NewGroupCollector exports the groups by state, so that alerts can leave out held groups. read is
+// Store.GroupBacklogs. The caller registers the collector.
 func NewGroupCollector(read func(context.Context) ([]dlq.GroupBacklog, error), logger *zap.Logger) prometheus.Collector {
 	return newCollector("the groups", backlogInterval, read, logger, exportGroups, groupsPending, groupMessages, groupOldest, causeMessages)
 }
 
 func exportGroups(backlogs []dlq.GroupBacklog, _ time.Time, to gauges) {
-	var topics dlq.TopicLabels // the backlogs are sorted by topic, so each scrape gives the same labels
+	var topics dlq.TopicLabels // the backlogs are sorted by topic, so a topic has the same label in every scrape
 	for _, b := range backlogs {
 		topic, state := topics.Of(b.DLQTopic), string(b.State)
 		to.add(groupsPending, float64(b.Groups), topic, state)
@@ -44,10 +44,10 @@ func exportGroups(backlogs []dlq.GroupBacklog, _ time.Time, to gauges) {
 	}
 }
 
-// otherCause are the groups that are not named.
+// otherCause is the label of the groups that are not named.
 const otherCause = "other"
 
-// exportCauses names the groups by their titles, but not those of topics without a label of their own.
+// exportCauses names the groups by their titles, except for topics that share the label OtherTopics.
 func exportCauses(b *dlq.GroupBacklog, topic string, to gauges) {
 	rest := b.Pending
 	if topic != dlq.OtherTopics {

@@ -14,7 +14,7 @@ type LogOptions struct {
 	Level *LogLevel
 	// Format is json, or console for reading on a terminal; empty means json.
 	Format string
-	// Name and Version of the program are on every line where they are set.
+	// Name and Version of the program are on every line of the log, unless they are empty.
 	Name    string
 	Version string
 }

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// LogLevel is the level of a program's log. The level can be changed while the program runs, and is
-// safe for concurrent use.
+// LogLevel is the level of a program's log, which can be changed while the program runs. It is safe
+// for concurrent use.
 type LogLevel struct {
 	configured zapcore.Level
 	current    zap.AtomicLevel
@@ -38,8 +38,8 @@ func parseLevel(text string) (zapcore.Level, error) {
 	}
 }
 
-// Set changes the level. The configured level returns after the period; a period of zero is until
-// the program ends.
+// Set changes the level. The configured level returns after the period; with a period of zero, the
+// new level stays until the program ends.
 func (l *LogLevel) Set(text string, period time.Duration) error {
 	level, err := parseLevel(text)
 	if err != nil {
@@ -70,7 +70,7 @@ func (l *LogLevel) restore(until time.Time) {
 	}
 }
 
-// Level returns the level, the configured level, and when the latter returns: zero for never.
+// Level returns the current level, the configured level, and when the configured level returns: zero for never.
 func (l *LogLevel) Level() (current, configured string, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,9 +17,9 @@ import (
 // readyFresh is how long results are cached, so that many probes cost a single check.
 const readyFresh = time.Second
 
-// Check returns why a dependency is unavailable, or nil. A dlq.NoticeError has a notice
-// for operators, and may also mean that the dependency is available. A check should return
-// when its context ends.
+// Check returns why a dependency is unavailable, or nil. A dlq.NoticeError is a notice for
+// operators: its field Unavailable tells whether the dependency is unavailable. A check
+// should return when its context ends.
 type Check = func(context.Context) error
 
 // Readiness checks the dependencies of a program concurrently.
@@ -35,7 +35,7 @@ type Readiness struct {
 	results map[string]error
 }
 
-// noAnswerError is the result of a check that took longer than this.
+// noAnswerError is the result of a check that has not returned within this time.
 type noAnswerError time.Duration
 
 func (n noAnswerError) Error() string { return "no answer within " + time.Duration(n).String() }
@@ -46,9 +46,9 @@ func NewReadiness(checks map[string]Check, limit time.Duration, logger *zap.Logg
 	return &Readiness{checks: checks, limit: limit, logger: logger, results: map[string]error{}}
 }
 
-// Results returns for every dependency the reason of its absence, or nil. The reasons name
-// hosts and users, so they must not be served on the port. They are logged when a
-// dependency becomes unavailable.
+// Results returns for every dependency why it is unavailable, or nil. The errors name hosts
+// and users, so clients must not see them. An error is logged when its dependency becomes
+// unavailable.
 func (r *Readiness) Results() map[string]error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,8 +68,8 @@ func (r *Readiness) Results() map[string]error {
 	return maps.Clone(r.results)
 }
 
-// wait waits for the answer of a check until ctx ends. An answer that is already available counts even
-// after the end of ctx: a slow check must not make other checks look slow.
+// wait waits for the answer of a check until ctx ends. An answer that has come by then counts even after the
+// end of ctx: a slow check must not make other checks look slow.
 func (r *Readiness) wait(ctx context.Context, answer <-chan singleflight.Result) error {
 	select {
 	case <-ctx.Done():
@@ -96,7 +96,7 @@ func (r *Readiness) record(name string, err error) {
 	}
 }
 
-// withoutNotice is nil for a notice about an available dependency.
+// withoutNotice returns err, or nil for a notice about an available dependency.
 func withoutNotice(err error) error {
 	if notice, isNotice := errors.AsType[*dlq.NoticeError](err); isNotice && !notice.Unavailable {
 		return nil

@@ -12,8 +12,8 @@ import (
 )
 
 // NewRegistry returns a registry with the metrics of the Go runtime and of the process,
-// and dlq_build_info. That has the value 1 and labels for the program and its version. The
-// registry is not the global one, to which any library can add metrics.
+// and dlq_build_info, whose labels name the program and its version. Prometheus's global
+// registry is not used, since any library can add metrics to it.
 func NewRegistry(name, version string) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
@@ -26,13 +26,13 @@ func NewRegistry(name, version string) *prometheus.Registry {
 	return registry
 }
 
-// NameConsole adds dlq_console_info, by which dashboards find the address of the console.
+// NameConsole adds dlq_console_info, in which dashboards find the address of the console.
 func NameConsole(registry *prometheus.Registry, address string) {
 	addInfo(registry, "dlq_console_info", "The address of the console in the label url, if `server.public_url` is set; always 1.",
 		prometheus.Labels{"url": address})
 }
 
-// addInfo adds a metric that tells by its labels.
+// addInfo adds a metric whose labels have the information. Its value is 1.
 func addInfo(registry *prometheus.Registry, name, help string, labels prometheus.Labels) {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
 	info.Set(1)

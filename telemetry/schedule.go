@@ -26,7 +26,7 @@ type ArchiveRun struct {
 	Interval        time.Duration // 0 if unknown
 }
 
-// NewArchiveCollector asks Temporal with read. The caller registers the collector.
+// NewArchiveCollector exports the newest run of the archive, which read gets from Temporal. The caller registers the collector.
 func NewArchiveCollector(read func(context.Context) (ArchiveRun, error), logger *zap.Logger) prometheus.Collector {
 	return newCollector("the archive's schedule", slowInterval, read, logger, exportArchive, archiveStarted, archiveFailed, archiveRunning, archiveInterval)
 }

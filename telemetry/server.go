@@ -14,7 +14,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Timeouts of the metrics listener. A scrape takes milliseconds.
+// Timeouts of the listener. A scrape takes milliseconds.
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 10 * time.Second
@@ -30,10 +30,10 @@ type Server struct {
 	done     chan struct{} // closed when serving has ended
 }
 
-// Listen opens address (host:port; port 0 takes a free one) and serves until Stop. hosts are the
+// Listen opens address (host:port; port 0 takes a free port) and serves until Stop. hosts are the
 // names that the header Host may have beside localhost and addresses. metrics serves /metrics, and
-// debug the paths below /debug/. checks are the dependencies by name. /readyz runs them
-// concurrently, and answers 503 with their results when any fails.
+// debug serves the paths below /debug/. checks has a check for each dependency. /readyz runs the checks
+// concurrently and answers with their results, with 503 when a check fails.
 func Listen(address string, hosts []string, metrics, debug http.Handler, checks map[string]Check, logger *zap.Logger) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
 	if err != nil {
@@ -65,7 +65,7 @@ func Listen(address string, hosts []string, metrics, debug http.Handler, checks 
 	return s, nil
 }
 
-// forHosts refuses requests for names that are not this server's.
+// forHosts refuses requests whose header Host names another server.
 func forHosts(hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !dlq.IsOwnHost(r.Host, hosts) {
@@ -91,7 +91,7 @@ func (s *Server) Stop(ctx context.Context) error {
 }
 
 // healthBody answers /healthz and /readyz. Checks has "ok", "away" or
-// "no answer within 3s" for each dependency; after "ok; " or "away; " comes a notice.
+// "no answer within 3s" for each dependency; a notice follows after "; ".
 type healthBody struct {
 	Status string            `json:"status"`
 	Checks map[string]string `json:"checks,omitempty"`

@@ -38,7 +38,7 @@ func (l temporalLogger) Info(msg string, keyvals ...any) { l.zap.Info(msg, zapFi
 func (l temporalLogger) Warn(msg string, keyvals ...any) { l.zap.Warn(msg, zapFields(keyvals)...) }
 
 // Error implements log.Logger. The SDK logs a cancelled activity or workflow as an error.
-// An operator has cancelled on purpose, so the line is info and raises no alert.
+// Operators cancel on purpose, so the line has the level info and raises no alert.
 func (l temporalLogger) Error(msg string, keyvals ...any) {
 	level := zap.ErrorLevel
 	if slices.ContainsFunc(keyvals, isCancellation) {

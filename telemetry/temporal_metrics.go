@@ -37,8 +37,8 @@ var temporalLabels = attribute.NewAllowKeysFilter(
 
 // NewTemporalMetrics returns the handler for client.Options, which exports the SDK's metrics
 // on the registerer as temporal_…, with durations in seconds and counters that end in
-// _total. stop ends the collection, and belongs after the worker's stop. A registerer takes one
-// handler, which all clients of the process share.
+// _total. Call stop, which ends the collection, after the worker has stopped. A registerer takes
+// a single handler, which all clients of the process share.
 func NewTemporalMetrics(registerer prometheus.Registerer, logger *zap.Logger) (handler client.MetricsHandler, stop func(context.Context) error, err error) {
 	exporter, err := otelprometheus.New(
 		otelprometheus.WithRegisterer(registerer),

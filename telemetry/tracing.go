@@ -23,7 +23,7 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// TraceOptions says where traces go, and which.
+// TraceOptions says which traces are kept, and where they go.
 type TraceOptions struct {
 	// Endpoint is the http or https URL of an OpenTelemetry collector.
 	Endpoint string
@@ -31,15 +31,15 @@ type TraceOptions struct {
 	Protocol string
 	// TLS is used with https.
 	TLS *tls.Config
-	// SampleRatio is the share of the traces that are kept, among those that begin here.
+	// SampleRatio is the share of the traces that are kept, for traces that begin here.
 	SampleRatio float64
 	// Service, Version and Process name the program.
 	Service, Version, Process string
 }
 
-// NewTracerProvider exports spans in batches, and does not connect yet. While the collector is
-// away, spans are dropped, and the log says so once a minute. OTLP's variables in the environment,
-// such as OTEL_EXPORTER_OTLP_HEADERS, add to the options.
+// NewTracerProvider exports spans in batches. It does not connect yet. While the collector is
+// unavailable, spans are dropped, and the log says so once a minute. OTLP's variables in the
+// environment, such as OTEL_EXPORTER_OTLP_HEADERS, add to the options.
 func NewTracerProvider(o TraceOptions, log *zap.Logger) (*sdktrace.TracerProvider, error) {
 	target, err := url.Parse(o.Endpoint)
 	if err != nil {
