@@ -150,8 +150,8 @@ func (i *issuer) fetch(ctx context.Context) error {
 	return nil
 }
 
-// check returns a notice while the provider does not answer. The notice says that authentication
-// is unavailable when there are no valid keys.
+// check returns a notice while the provider does not answer. The notice has Unavailable set when
+// there are no valid keys.
 func (i *issuer) check() error {
 	if _, err := i.metadata(); err != nil {
 		return &dlq.NoticeError{Notice: "the identity provider does not answer; its tokens cannot be verified", Unavailable: true}
