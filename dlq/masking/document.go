@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep a document may nest. A deeper one is hidden as a whole.
+// maxDepth is how deep a document may nest. A deeper document is hidden as a whole.
 const maxDepth = 1000
 
 // Target is a path and the form of the values that it selects.
@@ -18,26 +18,25 @@ type Target struct {
 	As Form
 }
 
-// Document is a document with the values that targets hide.
+// Document is a JSON document in which Read has found the values to hide.
 type Document struct {
 	text   []byte
 	isJSON bool
 	hidden []hiddenValue // in order, disjoint
-	// Used tells which targets hide a value.
+	// Used tells for each target whether it hides a value.
 	Used []bool
 }
 
 type hiddenValue struct {
 	span
 	as        Form
-	isRemoved bool // a member, which the span has with its name
+	isRemoved bool // a member that is removed; the span has its name too
 }
 
 // Read finds the values that targets hide, and adds their texts to quotes. It reports false for a document that is no
-// JSON object or list, or nests too deep: that is to be hidden as a whole if there are targets.
+// JSON object or list, or nests too deep. If there are targets, the caller then hides the document as a whole.
 //
-// It reads the text itself instead of a decoded value. So it sees each of several members with the same name, and numbers
-// keep their digits.
+// Read does not decode the text. So it finds all members with the same name, and numbers keep their digits.
 func Read(text []byte, targets []Target, quotes *Quotes) (Document, bool) {
 	d := Document{text: text, Used: make([]bool, len(targets))}
 	if !utf8.Valid(text) || !json.Valid(text) {
@@ -61,10 +60,10 @@ type reader struct {
 	*Document
 	targets []Target
 	quotes  *Quotes
-	buffers [][]uint64 // of states, by depth
+	buffers [][]uint64 // buffers for the states of each depth
 }
 
-// value reads the value at i, whose member begins at begin, and returns its end.
+// value reads the value at i, and returns its end. The member or the item that has the value begins at begin.
 func (r *reader) value(begin, i int, states []uint64, depth int) int {
 	var as Form
 	isPossible := false
@@ -99,7 +98,7 @@ func (r *reader) value(begin, i int, states []uint64, depth int) int {
 		if isObject {
 			end := tokenEnd(r.text, i)
 			name = textOf(r.text[i:end])
-			i = skipSpace(r.text, skipSpace(r.text, end)+1) // behind the colon
+			i = skipSpace(r.text, skipSpace(r.text, end)+1) // skips the colon
 		}
 		below := r.buffers[depth]
 		for t, state := range states {
@@ -136,8 +135,8 @@ func (r *reader) addLeaves(value []byte) {
 	}
 }
 
-// Masked is the document without its hidden values and without quotes of hidden texts. It is the text itself if it has
-// none. isQuoted reports whether it had quotes beside the hidden values.
+// Masked returns the document without its hidden values and without quotes of hidden texts. A document without such
+// values and quotes is returned as it is. isQuoted reports whether there were quotes outside of the hidden values.
 func (d *Document) Masked(secret []byte, quotes *Quotes) (text []byte, isQuoted bool) {
 	if !d.isJSON || quotes.IsEmpty() && len(d.hidden) == 0 {
 		text = quotes.Bytes(d.text)
@@ -164,11 +163,11 @@ func (d *Document) Masked(secret []byte, quotes *Quotes) (text []byte, isQuoted 
 type writer struct {
 	quotes     *Quotes
 	out        bytes.Buffer
-	isCommaDue bool // before the next member
+	isCommaDue bool // a comma must come before the next member
 	isQuoted   bool
 }
 
-// hidden writes what stands for a hidden value. The others of a list keep their indexes.
+// hidden writes a hidden value in its form. A removed item of a list becomes null, so that the other items keep their indexes.
 func (w *writer) hidden(h *hiddenValue, document, secret []byte) {
 	switch {
 	case h.isRemoved:
@@ -193,7 +192,7 @@ func (w *writer) token(raw []byte) {
 			w.text(Hidden)
 			return
 		}
-	case len(raw) >= minQuote+2 && !w.quotes.IsEmpty(): // a shorter text quotes nothing; an escape is longer than its character
+	case len(raw) >= minQuote+2 && !w.quotes.IsEmpty(): // a shorter text has no quote; decoding makes no text longer
 		before := textOf(raw)
 		if after := w.quotes.Text(before); after != before {
 			w.isQuoted = true
@@ -221,7 +220,7 @@ func (w *writer) raw(token []byte) {
 	w.out.Write(token)
 }
 
-// plain is a text without quotes, and every other value as it is written.
+// plain returns a string decoded, an object or a list without white space, and every other value as it is written.
 func plain(raw []byte) string {
 	if raw[0] == '"' {
 		return textOf(raw)

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// Form is how a hidden value looks.
+// Form is what stands in the place of a hidden value.
 type Form string
 
-// The forms, the one that tells least first.
+// The forms. The first form tells least.
 const (
 	Remove Form = "remove" // the member is gone; an item of a list is null
 	Mask   Form = "mask"   // three asterisks, whatever the length
@@ -20,10 +20,10 @@ const (
 	Last4  Form = "last4"  // the last four characters of twelve or more
 )
 
-// Forms lists every form. Of several that apply to a value, the first one here counts.
+// Forms lists every form. If several forms apply to a value, the first of them in this list counts.
 var Forms = []Form{Remove, Mask, Hash, Last4}
 
-// Stronger is the form that tells less. An empty form is none.
+// Stronger returns the form that tells less. An empty form stands for no form.
 func Stronger(a, b Form) Form {
 	if a == "" || b != "" && slices.Index(Forms, b) < slices.Index(Forms, a) {
 		return b
@@ -34,10 +34,10 @@ func Stronger(a, b Form) Form {
 // Hidden stands in the place of a hidden text.
 const Hidden = "***"
 
-// last4Least is how many characters a value must have to show four of them.
+// last4Least is how many characters a value must have, so that its last four characters are shown.
 const last4Least = 12
 
-// Of is the text that stands for a hidden value. Remove is for the caller, who leaves out what he can.
+// Of returns the text that stands for a hidden value. For Remove, Of is for a value that the caller cannot leave out.
 func (f Form) Of(value string, secret []byte) string {
 	switch f {
 	case Hash:

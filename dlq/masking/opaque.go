@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// AddOpaque adds all of a document whose structure is not known: the texts in it, and what errors quote of it as a whole.
+// AddOpaque adds a document whose structure is not known: the texts in the document, and its beginning as a whole.
 func (q *Quotes) AddOpaque(document []byte) { q.addOpaque(document, maxNested) }
 
-// maxNested is how many documents within documents are read, such as JSON in a string of JSON, or in base64.
+// maxNested is how many levels of documents are read, such as JSON in a string of JSON, or in base64.
 const maxNested = 3
 
 func (q *Quotes) addOpaque(document []byte, levels int) {
@@ -29,13 +29,13 @@ func (q *Quotes) addOpaque(document []byte, levels int) {
 	}
 	whole := document[:min(len(document), maxWhole)]
 	q.add(string(whole))
-	unquoted := 0 // up to which quotation marks begin no text
+	unquoted := 0 // quotation marks before this index begin no text
 	for i := 0; i < len(document) && !q.isFull; {
 		switch c := document[i]; {
 		case c == '"' && i >= unquoted:
 			text, end, isName := quotedText(document, i)
 			switch {
-			case end < 0: // the text does not end, and is read word by word
+			case end < 0: // a text without an end nearby is read word by word
 				unquoted = i + maxQuoted
 				end = i + 1
 			case !isName:
@@ -60,11 +60,11 @@ func (q *Quotes) addOpaque(document []byte, levels int) {
 	}
 }
 
-// endOfWord is i if no word begins there.
+// endOfWord returns the end of the word that begins at i, or i if no word begins there.
 func endOfWord(document []byte, i int) int {
 	for i < len(document) && !isDelimiter(document[i]) && document[i] != '"' {
 		c, size := utf8.DecodeRune(document[i:])
-		if size == 1 && c == utf8.RuneError || isWideDelimiter(c) { // the former is of a number or a length
+		if size == 1 && c == utf8.RuneError || isWideDelimiter(c) { // invalid UTF-8 is part of a number or a length
 			break
 		}
 		i += size
@@ -72,7 +72,7 @@ func endOfWord(document []byte, i int) int {
 	return i
 }
 
-// addWords adds the parts of a text.
+// addWords adds the words of a text.
 func (q *Quotes) addWords(text string) {
 	for word := range strings.FieldsFuncSeq(text, func(c rune) bool { return c == '"' || c < utf8.RuneSelf && isDelimiter(byte(c)) || isWideDelimiter(c) }) {
 		if word != text {
@@ -81,7 +81,7 @@ func (q *Quotes) addWords(text string) {
 	}
 }
 
-// addNested adds what a text has within, if the text is a document itself.
+// addNested adds the content of a text that is a document itself.
 func (q *Quotes) addNested(text string, levels int) {
 	if levels <= 1 || q.isFull {
 		return
@@ -93,10 +93,10 @@ func (q *Quotes) addNested(text string, levels int) {
 	}
 }
 
-// maxQuoted is how far the end of a quoted text is looked for.
+// maxQuoted is how far from its beginning the end of a quoted text is searched, in bytes.
 const maxQuoted = 4 << 10
 
-// quotedText reads a text in quotes. The end is negative if it has none nearby. A name is followed by a colon, as in JSON.
+// quotedText reads a text in quotation marks. end is negative if the text has no end nearby. A colon follows a name, as in JSON.
 func quotedText(document []byte, begin int) (text string, end int, isName bool) {
 	limit := min(len(document), begin+maxQuoted)
 	for end = begin + 1; end < limit && document[end] != '"'; end++ {
@@ -120,24 +120,24 @@ func isDelimiter(c byte) bool {
 	return c <= ' ' || c == 0x7f || strings.IndexByte(`'<>{}[](),;:=|&?`, c) >= 0
 }
 
-// isWideDelimiter is isDelimiter for characters beyond ASCII, such as the colon of Japanese.
+// isWideDelimiter is isDelimiter for characters beyond ASCII, such as the full-width colon.
 func isWideDelimiter(c rune) bool {
 	return c >= utf8.RuneSelf && c != utf8.RuneError && (unicode.IsSpace(c) || unicode.IsPunct(c))
 }
 
-// isBinary tells whether a document has bytes that texts have not. Texts in it may stand beside letters that are numbers.
+// isBinary tells whether a document has bytes that no text has. In such a document, the bytes beside a text may look like letters.
 func isBinary(document []byte) bool {
 	return !utf8.Valid(document) || strings.ContainsFunc(string(document), func(c rune) bool {
 		return c < ' ' && c != '\t' && c != '\n' && c != '\r'
 	})
 }
 
-// isIdentifier tells whether a name is one that programs give, and no text of a person: such names are in many texts.
+// isIdentifier tells whether a name is an identifier of a program. Such names tell nothing about people, and are in many texts.
 func isIdentifier(name string) bool {
 	return name == "" || (name[0] < '0' || '9' < name[0]) && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789_-.:$") == ""
 }
 
-// fromUTF16 reads a document in UTF-16: with a byte order mark, or with a zero in many characters, always on the same side.
+// fromUTF16 reads a document in UTF-16: with a byte order mark, or with a zero byte in the same half of many characters.
 func fromUTF16(document []byte) (text []byte, ok bool) {
 	if len(document) < 4 || len(document)%2 != 0 {
 		return nil, false
@@ -164,7 +164,7 @@ func fromUTF16(document []byte) (text []byte, ok bool) {
 	return []byte(strings.TrimPrefix(string(utf16.Decode(units)), "\ufeff")), true
 }
 
-// minEncoded is the length of the shortest text that is read as base64. Shorter ones are words.
+// minEncoded is the length of the shortest text that is read as base64. Shorter texts are words.
 const minEncoded = 16
 
 // fromBase64 reads a text that is base64 of another text.

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// maxSegments bounds a path, whose states are the bits of a number.
+// maxSegments limits the segments of a path, since each segment is a bit of a state.
 const maxSegments = 32
 
-// Path selects values in JSON, such as customer.email, items.*.card or **.iban. Names and the indexes of lists are
-// separated by dots. * stands for any one of them, ** for any number, and \ makes the next character literal. The path *
-// alone stands for the whole document.
+// Path selects values in JSON, such as customer.email, items.*.card or **.iban. Dots separate names and the indexes of
+// lists. * stands for any name or index, ** for any number of names and indexes, and \ makes the next character literal.
+// The path * alone stands for the whole document.
 type Path struct {
 	text     string
 	segments []segment
@@ -78,12 +78,12 @@ func ParsePath(text string) (Path, error) {
 	return p, nil
 }
 
-// Whole stands for the whole document.
+// Whole is the path of the whole document.
 var Whole = Path{text: "*", segments: []segment{{kind: anyOne}}}
 
 var literals = strings.NewReplacer(`\`, `\\`, ".", `\.`, "*", `\*`, "[", `\[`, "]", `\]`, "$", `\$`)
 
-// Literal writes a name for a path. An empty name, which no path can have, becomes *.
+// Literal escapes a name for a path. An empty name becomes *, since no path can have an empty name.
 func Literal(name string) string {
 	if name == "" {
 		return "*"
@@ -97,8 +97,8 @@ func (p Path) String() string { return p.text }
 // IsWhole reports whether the path stands for the whole document.
 func (p Path) IsWhole() bool { return len(p.segments) == 1 && p.segments[0].kind == anyOne }
 
-// A state is the set of the segments that the next name may match, as bits. The bit after the last segment means that
-// the path has matched.
+// A state is the set of the segments that the next name may match: bit i stands for segment i. The bit after the last
+// segment means that the path has matched.
 
 // start is the state at the root.
 func (p Path) start() uint64 {
@@ -108,7 +108,7 @@ func (p Path) start() uint64 {
 	return p.close(1)
 }
 
-// close adds the states that a ** reaches without a name.
+// close adds the segments after each **, since ** also stands for no name.
 func (p Path) close(state uint64) uint64 {
 	for i, s := range p.segments {
 		if s.kind == anyNumber && state&(1<<i) != 0 {
@@ -118,7 +118,7 @@ func (p Path) close(state uint64) uint64 {
 	return state
 }
 
-// step is the state below a name, or below an index of a list.
+// step returns the state after a name or an index. matches reports whether the name of a segment fits.
 func (p Path) step(state uint64, matches func(name string) bool) uint64 {
 	var next uint64
 	for i, s := range p.segments {
@@ -133,11 +133,11 @@ func (p Path) step(state uint64, matches func(name string) bool) uint64 {
 	return p.close(next)
 }
 
-// hasMatched reports whether the value in this state is hidden.
+// hasMatched reports whether the path hides a value with this state.
 func (p Path) hasMatched(state uint64) bool { return state&(1<<len(p.segments)) != 0 }
 
-// Covers reports whether the path hides the value at a place, or a value around it. The names of the place come from a
-// reader who asks for them, so every number may be an index that counts from the other end.
+// Covers reports whether the path hides the value at a place, or a value around that value. A reader chose the names of
+// the place, and may count an index from the end of the list. So any two indexes count as equal.
 func (p Path) Covers(place []string) bool {
 	if p.IsWhole() {
 		return true
@@ -156,7 +156,7 @@ func isIndex(name string) bool {
 	return strings.Trim(strings.TrimSpace(strings.TrimLeft(name, "+- ")), "0123456789") == "" && strings.ContainsAny(name, "0123456789")
 }
 
-// EndsIn reports whether the last name of the path is one of these, or may be.
+// EndsIn reports whether the last name of the path is one of names, or a wildcard.
 func (p Path) EndsIn(names ...string) bool {
 	last := p.segments[len(p.segments)-1]
 	return last.kind != named || slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(last.name, name) })

@@ -13,43 +13,43 @@ import (
 )
 
 const (
-	// minQuote is the length of the shortest hidden text that is looked for, in bytes. Shorter ones are in every text.
+	// minQuote is the length of the shortest hidden text that is searched, in bytes. Shorter texts occur everywhere.
 	minQuote = 4
-	// gram is how much of a longer one must be quoted: its beginning, since errors cut quotes off.
+	// gram is how many bytes from the beginning of a longer hidden text make a quote, since errors cut quotes off.
 	gram = 8
-	// minPart is how much of one must be quoted from its middle.
+	// minPart is how many bytes from the middle of a hidden text make a quote.
 	minPart = 16
-	// maxQuotes bounds the texts that are looked for, in bytes. With more, all texts are hidden.
+	// maxQuotes limits all hidden texts together, in bytes. With more, all texts are hidden.
 	maxQuotes = 256 << 10
-	// maxForms bounds the texts that are looked for in other forms too, such as base64.
+	// maxForms is how many hidden texts are searched in other forms too, such as base64.
 	maxForms = 1000
-	// maxWhole bounds the part of a document without structure that is looked for as a whole.
+	// maxWhole is how many bytes from the beginning of an opaque document are searched as a whole.
 	maxWhole = 16 << 10
 )
 
-// Quotes finds hidden texts where others quote them. It ignores the case of ASCII letters. The zero value finds nothing.
+// Quotes finds quotes of hidden texts in other texts. It ignores the case of ASCII letters. The zero value finds nothing.
 //
-// A text of at least gram bytes is known by its grams, which are the numbers of all its runs of gram bytes. A run of
-// known grams in a text is a quote if it has the beginning of a hidden text, or is long. So a text is read once, however
-// many hidden texts there are.
+// Of a hidden text, Quotes keeps the grams: every sequence of gram bytes in the text, as a number. Consecutive known grams in
+// another text are a quote if one of them is the beginning of a hidden text, or if they have minPart bytes. So a text is
+// read once, however many hidden texts there are.
 type Quotes struct {
 	grams  map[uint64]bool // true for the beginning of a hidden text
-	short  map[uint64]bool // texts below gram bytes; see shortKey
-	exact  map[string]bool // numbers
+	short  map[uint64]bool // hidden texts of fewer than gram bytes; see shortKey
+	exact  map[string]bool // hidden numbers
 	forms  int
 	size   int
 	isFull bool
-	// isBinary is set while a document is added whose texts have no ends that are known: all of its grams are beginnings.
+	// isBinary is set while a binary document is added. Nobody knows where its texts begin, so all its grams count as beginnings.
 	isBinary bool
 }
 
-// HideAll hides every text, since what they may quote is not known.
+// HideAll hides every text: any text may quote a hidden text that is not known.
 func (q *Quotes) HideAll() { q.isFull = true }
 
 // IsEmpty reports whether there is nothing to find.
 func (q *Quotes) IsEmpty() bool { return q.size == 0 && !q.isFull }
 
-// Add adds a hidden text, and the forms in which others quote it.
+// Add adds a hidden text, and the forms in which other texts quote it, such as base64.
 func (q *Quotes) Add(text string) {
 	q.add(text)
 	if len(text) < minQuote || q.isFull {
@@ -76,7 +76,7 @@ func (q *Quotes) Add(text string) {
 	if len(text) >= gram {
 		add(hex.EncodeToString([]byte(text)))
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			for shift := range 3 { // the text may stand anywhere in the bytes that were encoded
+			for shift := range 3 { // base64 encodes groups of three bytes, and the text may begin anywhere in a group
 				encoded := encoding.EncodeToString(append(make([]byte, shift), text...))
 				add(encoded[[]int{0, 2, 3}[shift] : (shift+len(text))/3*4])
 			}
@@ -84,10 +84,10 @@ func (q *Quotes) Add(text string) {
 	}
 }
 
-// htmlEscaped escapes as encoders of JSON do whose output may stand in HTML.
+// htmlEscaped escapes like JSON encoders whose output may stand in HTML.
 var htmlEscaped = strings.NewReplacer("&", `\u0026`, "<", `\u003c`, ">", `\u003e`, "'", `\u0027`)
 
-// escaped writes characters beyond ASCII as JSON in ASCII does.
+// escaped writes characters beyond ASCII as \u escapes.
 func escaped(text string) string {
 	var b strings.Builder
 	for _, c := range text {
@@ -102,11 +102,11 @@ func escaped(text string) string {
 	return b.String()
 }
 
-// words are values that are in many texts.
+// words are values that occur in many texts, so they are not searched.
 var words = map[string]bool{"true": true, "false": true, "null": true, "none": true, "undefined": true}
 
 func (q *Quotes) add(text string) {
-	for _, scheme := range []string{"https://", "http://"} { // whose beginning tells nothing
+	for _, scheme := range []string{"https://", "http://"} { // a scheme would be a quote in every text with a URL
 		text = strings.TrimPrefix(text, scheme)
 	}
 	if len(text) < minQuote || words[strings.ToLower(text)] || q.isFull {
@@ -131,7 +131,7 @@ func (q *Quotes) add(text string) {
 	}
 }
 
-// shortKey is the last bytes of a window behind a one, which tells how many they are.
+// shortKey returns the last bytes of a window, with a 1 in front that tells how many bytes there are.
 func shortKey(window uint64, length int) uint64 {
 	one := uint64(1) << (8 * length)
 	return one | window&(one-1)
@@ -173,7 +173,7 @@ func (q *Quotes) Text(text string) string {
 	return strings.ToValidUTF8(b.String(), string(utf8.RuneError)) // a quote may end within a character
 }
 
-// Bytes replaces quotes of hidden texts in bytes, which may be no text. Nil stays nil.
+// Bytes replaces quotes of hidden texts in bytes, which need not be UTF-8. Nil stays nil.
 func (q *Quotes) Bytes(b []byte) []byte {
 	if shown := q.Text(string(b)); shown != string(b) {
 		return []byte(shown)
@@ -186,7 +186,7 @@ func (q *Quotes) find(text string) (spans []span, isAll bool) {
 	if q.isFull {
 		return nil, true
 	}
-	begin, head := -1, -1 // of the run of known grams, and of the hidden text in it
+	begin, head := -1, -1 // where the run of known grams begins, and where a hidden text begins in the run
 	endRun := func(end int) {
 		if begin >= 0 && end-begin >= minPart {
 			head = begin
