@@ -11,21 +11,21 @@ type cause struct {
 	*trace
 	class  string
 	outage outage
-	port   string // of the service that is away, if it tells the kind
+	port   string // of the service that is away, if the port tells the kind of service
 }
 
 // outage is a kind of failure whose words and classes differ by library: another service is away,
-// or the data cannot be parsed. "" stands for all others.
+// or the data cannot be parsed. "" stands for all other failures.
 type outage string
 
 const (
-	unavailable  outage = "unavailable" // refuses, resets or does not answer: an outage has all of these
+	unavailable  outage = "unavailable" // a service refuses, resets or does not answer: one outage has all three
 	noConnection outage = "no database connection"
 	malformed    outage = "malformed"
 )
 
-// outageOf looks for the classes and the words of sockets, resolvers, HTTP clients and pools.
-// Their texts differ by the language of the machine and by the moment of the failure.
+// outageOf recognizes an outage by the classes and words of sockets, resolvers, HTTP clients and
+// pools. Their texts differ by the language of the machine and by the moment of the failure.
 func outageOf(class string, r *reading, message string) outage {
 	if strings.HasPrefix(class, "org.apache.kafka.connect.") {
 		class = ""
@@ -66,7 +66,7 @@ var (
 	servicePorts  = set("1433 1521 3306 5432 27017 465 587 389 636 5672 6379 9042 9092 9200 11211")
 )
 
-// servicePort returns the port of a known service in "10.1.2.3:6379". The name or address before it differs.
+// servicePort returns the port of a known service, as in "10.1.2.3:6379". The host before the port differs.
 func servicePort(message string) string {
 	for {
 		host, rest, found := strings.Cut(message, ":")
@@ -81,7 +81,7 @@ func servicePort(message string) string {
 	}
 }
 
-// isDatabaseAway recognizes an exception around the one of a socket.
+// isDatabaseAway recognizes an exception of a database client around the exception of a socket.
 func isDatabaseAway(e exception) bool {
 	return outageOf(e.class, &reading{}, e.message) == noConnection
 }
@@ -103,7 +103,7 @@ func (r *reading) name(kind string) string {
 
 func (r *reading) constraint() string { return r.name(nounConstraint) }
 
-// identity returns the names in a message. Beside a constraint, names depend on the version and language of the database.
+// identity returns the names in a message, or only its constraint: other names depend on the version and language of the database.
 func (r *reading) identity() string {
 	if constraint := r.constraint(); constraint != "" {
 		return constraint
@@ -111,7 +111,7 @@ func (r *reading) identity() string {
 	return strings.Join(slices.Sorted(slices.Values(r.names)), ", ") // validators report in any order
 }
 
-// distinction tells causes in one frame apart. Helpers fail for many services, which the host names.
+// distinction returns what tells causes in one frame apart. A helper calls many services, so the host of an outage is a part of it.
 func (c *cause) distinction() string {
 	names := c.identity()
 	switch {
@@ -121,7 +121,7 @@ func (c *cause) distinction() string {
 			names += c.peer()
 		}
 	case containsAny(c.class, "ClassCast", "NumberFormat"), strings.HasSuffix(c.class, "NullPointerException") && len(c.words) > 0 && c.words[0] == "cannot":
-		return "" // the text depends on the version of the JVM, or it has none
+		return "" // the text depends on the version of the JVM, and older versions have none
 	case names == "":
 		return strings.Join(c.words, " ")
 	}
@@ -154,9 +154,9 @@ func (c *cause) sentence() string {
 	return words + " (" + names + ")"
 }
 
-// peer returns the host, which the innermost exception often does not name, as in "Read timed
-// out". Where the words around it tell callers apart, the host is left out: it is an address
-// in some failures of a cause.
+// peer returns the host, with a space before it. The innermost exception often names no host, as in
+// "Read timed out", so peer searches the exceptions around it too. A sentence whose words tell
+// callers apart has no peer, since some failures of a cause have an address instead of a host.
 func (c *cause) peer() string {
 	host := c.host
 	for i := 0; i < len(c.outer) && host == ""; i++ {
@@ -168,9 +168,9 @@ func (c *cause) peer() string {
 	return " " + host
 }
 
-// classOfKey returns "" where the class adds nothing but differences: a constraint and an outage
-// are reported by wrappers and drivers, Go wraps errors in types, and where there is no stack
-// trace, the header may be there or not.
+// classOfKey returns the class for the key, or "" where the class differs within one cause: wrappers
+// and drivers report constraints and outages in classes of their own, Go wraps errors in types, and
+// a message that says enough may come with or without a header for the class.
 func (c *cause) classOfKey(rule Rule, f *Failure) string {
 	switch {
 	case c.constraint() != "", c.outage != "", strings.HasPrefix(c.class, "*"):

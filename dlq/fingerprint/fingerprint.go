@@ -8,7 +8,7 @@ import (
 )
 
 // Version is the version of the rules. It is part of every key, so that a change of the rules
-// makes new groups and does not mix them with old ones.
+// makes new groups and does not mix them with old groups.
 const Version = 4
 
 const (
@@ -17,12 +17,12 @@ const (
 	maxStack   = 64 * 1024 // bytes of a stack trace that are read
 )
 
-// Failure is what a fingerprint is made from. Texts may be of any length, hostile, and not UTF-8.
+// Failure has the facts that a fingerprint is made from. Its texts may be long, hostile, and not UTF-8.
 type Failure struct {
 	Explicit      string // from a header or a rule of the configuration; wins over all else
-	ConsumerGroup string // the scope, else
-	DLQTopic      string
-	ErrorClass    string // as the framework's header has it: often a wrapper
+	ConsumerGroup string // the scope, if known
+	DLQTopic      string // the scope of a failure without a consumer group
+	ErrorClass    string // from the framework's header; often the class of a wrapper
 	CauseClass    string
 	Message       string
 	StackTrace    string
@@ -41,17 +41,17 @@ const (
 
 // Fingerprint identifies the cause of a failure. Failures with equal keys are one group.
 type Fingerprint struct {
-	// Key is SHA-256, truncated, over the version, the scope, the rule and the message, the frame
-	// of RuleFrame, and the class unless the message says enough.
+	// Key is a truncated SHA-256 over the version, whether the rule is RuleExplicit, the scope, the
+	// message, the frame of RuleFrame, and the class unless the message says enough.
 	Key     [16]byte
 	Version int
 	Scope   string // the consumer group, else the dead-letter topic
 	Rule    Rule
 	Class   string // of the innermost cause
 	Frame   string // "com.example.Orders.price", without a line
-	// Message depends on the rule. explicit: the explicit fingerprint. frame: the few parts of
-	// the message that tell causes in one frame apart, often none. Else: what the messages of
-	// one cause share.
+	// Message depends on the rule. For RuleExplicit it is the explicit fingerprint. For RuleFrame it is
+	// the distinction, which is often empty. For the other rules it is the sentence. The documentation of
+	// the package explains both.
 	Message string
 }
 
@@ -79,7 +79,7 @@ func (fp *Fingerprint) setCause(f *Failure) {
 		if databasePorts[c.port] || slices.ContainsFunc(t.outer, isDatabaseAway) {
 			c.outage = noConnection
 		} else if fp.Frame == "" {
-			c.port = "" // the context tells the service, and is there without the port too
+			c.port = "" // without a frame, the context names the service, and some failures of it have no port
 		}
 	}
 	frame := ""
@@ -101,8 +101,8 @@ func (fp *Fingerprint) setCause(f *Failure) {
 	fp.Key = fp.hash(c.classOfKey(fp.Rule, f), frame)
 }
 
-// causeOf returns class and message of the innermost cause: from the stack trace, and from
-// the headers where the stack trace does not say.
+// causeOf returns class and message of the innermost cause: from the stack trace, or from
+// the headers where the stack trace does not have them.
 func causeOf(f *Failure, t *trace) (class, message string) {
 	message = f.Message
 	if message == "" && t.first == "" {
@@ -142,7 +142,7 @@ func unwrap(message string) (class, inner string) {
 	return "", inner
 }
 
-// hash returns the key. Each component has its length before it, so that no two sets make the same text.
+// hash returns the key. Each component follows its length, so that different components never make the same bytes.
 func (fp *Fingerprint) hash(class, frame string) [16]byte {
 	var buffer [512]byte
 	b := append(buffer[:0], byte(fp.Version))
