@@ -21,7 +21,7 @@ type chainParser struct {
 	cause   bool   // the next line is the head of a cause
 	rooted  bool   // the innermost exception comes first, as with Logback's %rEx
 	elided  bool   // the last line was "... 3 more"
-	library string // what the last frame of a library began with: "at org.springframework."
+	library string // the beginning of the last frame of a library: "at org.springframework."
 }
 
 // parse returns the exceptions, the innermost first.
@@ -47,7 +47,7 @@ func (p *chainParser) line(body string, at, indent int) {
 	last := p.last()
 	if p.message < 0 && !p.elided && last.first != "" &&
 		(last.own != "" && !last.isRecursion() && strings.HasPrefix(body, "at ") || p.library != "" && strings.HasPrefix(body, p.library)) {
-		return // most lines
+		return // a frame that adds nothing, as most frames
 	}
 	if name, own, ok := p.frame(body); ok {
 		p.addFrame(name, own, body, at)
@@ -65,7 +65,7 @@ func (p *chainParser) line(body string, at, indent int) {
 		p.cause = true
 	case marked || p.cause:
 		if message, ok := strings.CutPrefix(head, "error: "); ok {
-			head = "Error: " + message // of node-postgres
+			head = "Error: " + message // node-postgres writes a small letter
 		}
 		p.rooted = p.rooted || strings.HasPrefix(body, "Wrapped by")
 		p.endMessage(at)
@@ -84,7 +84,7 @@ func (p *chainParser) last() *exception {
 	return &p.chain[len(p.chain)-1]
 }
 
-// cutMark removes what stands before the head of a cause.
+// cutMark removes the mark before the head of a cause, such as "Caused by:".
 func cutMark(body string) (head string, ok bool) {
 	const causedBy = "caused by:"
 	if len(body) >= len(causedBy) && strings.EqualFold(body[:len(causedBy)], causedBy) {
@@ -131,14 +131,14 @@ func (p *chainParser) head(text string, at int) {
 	text = strings.TrimPrefix(text, "Uncaught ")
 	class, message := splitHead(text)
 	if i := strings.Index(text, " ("); class == "" && i > 0 && strings.HasSuffix(strings.TrimSuffix(text, ":"), ")") && strings.IndexByte(text[:i], ' ') < 0 {
-		class, message = text[:i], text[i+2:] // Rails
+		class, message = text[:i], text[i+2:] // the form of Rails
 	}
 	class = stripModule(class)
 	if class == "" || !isStrong(class) && (!isUpper(class[0]) || strings.ContainsAny(class, "/@")) {
 		return
 	}
 	if e := p.last(); len(p.chain) > 0 && e.first == "" && !isStrong(e.class) && !p.cause {
-		p.chain = p.chain[:len(p.chain)-1] // what came before was no exception
+		p.chain = p.chain[:len(p.chain)-1] // the last head was no exception
 	}
 	p.open(exception{class: class})
 	p.message = end - len(message)

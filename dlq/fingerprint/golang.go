@@ -12,8 +12,8 @@ import "strings"
 //	shop/orders.(*Handler).price.func1(0xc00012e000)
 //		/src/orders/handler.go:31 +0x1d
 //
-// Frames above the last panic belong to functions that recovered from it. An error with
-// frames prints the innermost error first.
+// Frames above the last panic belong to functions that recovered from the panic. An error
+// with frames prints the innermost error first.
 func parseGo(text string) []exception {
 	var (
 		e         exception
@@ -34,7 +34,7 @@ func parseGo(text string) []exception {
 				goroutine, message = true, text[:at]
 				break
 			}
-			body = "created by another" // the end
+			body = "created by another" // the second goroutine ends the loop below
 		}
 		if previous = body; strings.HasPrefix(body, "created by ") {
 			break

@@ -19,7 +19,7 @@ type reading struct {
 	context []string // of the last part that says more than that a service is away
 	names   []string // "field currency", "status 404": see names.go
 	host    string   // the first host that has a name
-	inURL   bool     // the host was
+	inURL   bool     // a URL has the host
 }
 
 // part is the text up to a colon: an error is often "context: context: reason".
@@ -27,8 +27,8 @@ type part struct {
 	words    []string
 	chunks   int // words, names and variables
 	variable bool
-	closed   bool // what follows is data
-	status   bool // of HTTP
+	closed   bool // data follow
+	status   bool // it has a status of HTTP
 }
 
 // scanner reads a message once, from left to right. It never goes back: it looks ahead by two
@@ -42,7 +42,7 @@ type scanner struct {
 	done     bool   // the first line with words has ended
 	start    bool   // a sentence begins
 	previous string // the last word, in lower case
-	before   string // the one before it
+	before   string // the word before previous
 	noun     noun   // see names.go
 	value    bool   // "=" was read
 	inner    bool   // a message in a message
@@ -50,8 +50,8 @@ type scanner struct {
 	reading
 }
 
-// read finds the words, names and hosts of a message. Variables are left out: all that has a
-// digit, e-mails, hosts, URLs, paths, quoted text, names of people, and what stands in brackets.
+// read finds the words, names and hosts of a message. Variables are left out: words with digits,
+// e-mails, hosts, URLs, paths, quoted texts, names of people, and texts in brackets.
 func read(message string) reading {
 	s := scanner{in: strings.ReplaceAll(strings.ToValidUTF8(prefix(message, maxRead), "\uFFFD"), "\u00A0", " "), start: true}
 	s.run()
@@ -77,7 +77,7 @@ func (s *scanner) run() {
 	}
 }
 
-// endLine ends the words.
+// endLine ends a line. The words of later lines do not count, if this line or an earlier line has words.
 func (s *scanner) endLine() {
 	s.pos++
 	s.start = true
@@ -183,11 +183,11 @@ var units = set("ms s sec secs second seconds min minute minutes h hour hours da
 
 var prepositions = set("after at in on within with of from by to since")
 
-// noise are the words before a message that say only that it is one.
+// noise are words that introduce an error, and say nothing about the error.
 var noise = set("panic recovered runtime error errors occurred an has fatal exception uncaught caused by err")
 
 // isText tells the words that a programmer wrote from data, such as names of people and
-// countries. The first word of a sentence has a capital.
+// countries. The first word of a part may have a capital.
 func isText(c string, first bool) bool {
 	if len(c) < 2 || strings.IndexByte(c, '/') >= 0 {
 		return false
@@ -234,12 +234,12 @@ func (s *scanner) punctuation(c byte) {
 	s.noun.after(c)
 }
 
-// endSentence ends the words, for details follow.
+// endSentence ends the words of a part that has enough words, since details follow.
 func (s *scanner) endSentence() {
 	s.part.closed = s.part.closed || s.depth == 0 && len(s.part.words) >= enough
 }
 
-// endPart keeps a part that has words.
+// endPart ends a part, and keeps the part if it has words beside noise.
 func (s *scanner) endPart() {
 	p := s.part
 	s.part, s.value = part{}, false
@@ -253,25 +253,25 @@ func (s *scanner) endPart() {
 	}
 }
 
-// innermost sets the words of the last part, and of those before it until there are enough.
-// Callers may or may not add their contexts before it: "handle order 17: load tariff: …".
+// innermost sets the words of the last part, and of the parts before it until there are enough.
+// Callers may or may not add their contexts in front: "handle order 17: load tariff: …".
 func (s *scanner) innermost() {
 	if i := slices.IndexFunc(s.parts, func(p part) bool { return p.status }); i >= 0 {
-		s.parts = s.parts[:i+1] // what follows is the body
+		s.parts = s.parts[:i+1] // the body of the answer follows
 	}
 	for i := len(s.parts) - 1; i >= 0 && len(s.words) < enough; i-- {
-		// "offset 17" may or may not stand before "checksum mismatch". "order 17: not found" needs it.
+		// "offset 17" may or may not stand before "checksum mismatch". But "not found" needs "order 17" in front.
 		if p := &s.parts[i]; len(s.words) < 2 || len(p.words) > 1 || !p.variable || stopWords[s.words[0]] {
 			s.words = slices.Concat(p.words, s.words)
 		}
 	}
 	for i := enough; i < len(s.words); i++ {
-		if last := s.words[i-1]; !stopWords[last] || prepositions[last] { // "has no lines" needs all
+		if last := s.words[i-1]; !stopWords[last] || prepositions[last] { // "has no lines" needs all words
 			s.words = s.words[:i]
 		}
 	}
 	if i := slices.IndexFunc(s.parts, isSystemCall); i >= 0 {
-		s.parts = s.parts[:i] // what follows depends on the language of the machine
+		s.parts = s.parts[:i] // the rest depends on the language of the machine
 	}
 	for i := len(s.parts) - 1; i >= 0 && len(s.context) == 0; i-- {
 		if p := &s.parts[i]; !p.variable || len(p.words) > 1 {

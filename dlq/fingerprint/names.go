@@ -26,7 +26,7 @@ type noun struct {
 	digits bool // the name may have digits
 	quoted bool // the name must be quoted
 	gap    int  // words since the noun
-	named  bool // a name was read; others may follow in a list
+	named  bool // a name was read; further names may follow in a list
 }
 
 // nouns are the words for each kind of name.
@@ -51,7 +51,7 @@ var nouns = func() map[string]noun {
 	return all
 }()
 
-// nounOf returns the zero value for other words.
+// nounOf returns the noun of a word, or the zero value for a word that is no noun.
 func nounOf(word string) noun {
 	if strings.HasSuffix(word, "-constraint") {
 		word = nounConstraint
@@ -59,7 +59,7 @@ func nounOf(word string) noun {
 	return nouns[word]
 }
 
-// after says what a character means for a pending name.
+// after changes the noun when a character follows: its name is still to come, or is not.
 func (n *noun) after(c byte) {
 	switch c {
 	case ',':
@@ -84,13 +84,13 @@ func (n *noun) after(c byte) {
 	*n = noun{}
 }
 
-// named looks at a chunk that may be a name, and reports whether it is one.
+// named keeps a chunk that is a name in the program, and reports whether it is a name.
 func (s *scanner) named(c, after string) bool {
 	pending := &s.noun
 	if isIdentifier(c) {
 		digits := hasDigit(c)
 		switch {
-		case strings.HasPrefix(c, "$.") && s.has(nounField): // where the field is
+		case strings.HasPrefix(c, "$.") && s.has(nounField): // the path of a field that is named already
 		case digits && (!pending.digits || pending.text == nounCode && (len(c) > 8 || s.isDataCode())):
 		case pending.text == nounConstraint && !strings.ContainsAny(c, "_."):
 		case pending.text != "" && !pending.named && !pending.quoted &&
@@ -187,7 +187,7 @@ func (s *scanner) isListed(name string) bool {
 // collections are the subjects of "List is empty", which differ by the version of the library.
 var collections = set("List Collection Array Sequence Iterable Map Set Queue Stack Deque")
 
-// isPredicate recognizes what is said about a field that breaks a rule.
+// isPredicate recognizes the words about a field that breaks a rule.
 func isPredicate(first, second string) bool {
 	return predicates[first] || len(first) < 7 && predicates[first+"-"+second]
 }
@@ -225,8 +225,8 @@ func (s *scanner) quotedSentence(text string) {
 	s.foundHost(inner.host, inner.inURL)
 }
 
-// quotedName reports whether a quoted text is a name. It is one only where the words around it
-// say so, or if it is written as in a program.
+// quotedName keeps a quoted text that is a name, and reports whether it is a name. A quoted text is a name
+// only where the words around it say so, or if it is written as in a program.
 func (s *scanner) quotedName(text string, before int) bool {
 	name := strings.TrimSpace(text)
 	if s.noun.text == nounMethod && !s.noun.named {
@@ -252,7 +252,7 @@ func (s *scanner) quotedName(text string, before int) bool {
 	case s.noun.text == nounField && !s.noun.strong && (s.before == "given" || isConstant(name)):
 		return false // the key of a dictionary
 	case s.noun.text == nounType && (!isCodeShaped(name) || strings.ToUpper(name) == name):
-		return false // a type of what the data describe
+		return false // a type in the data, not in the program
 	case digits && s.noun.text == nounCode && s.isDataCode():
 		return false
 	case s.noun.text != "" && !s.noun.named && (!digits || s.noun.digits):
@@ -325,7 +325,7 @@ func isCodeShaped(name string) bool {
 	return isMixed(name) || strings.ContainsAny(name, "./") || len(name) >= 3 && strings.ToUpper(name) == name
 }
 
-// isConstant recognizes PLUS, which is more often data than a name.
+// isConstant recognizes capitals such as PLUS, which are more often data than a name.
 func isConstant(name string) bool { return strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" }
 
 // isMixed recognizes snake_case and camelCase.
@@ -333,7 +333,7 @@ func isMixed(name string) bool { return mixed.MatchString(name) }
 
 var mixed = regexp.MustCompile(`_|[a-z][A-Z]`)
 
-// isDataCode tells the code of a carrier or a country from that of an error, by the word before it.
+// isDataCode tells the code of a carrier or a country from the code of an error, by the word before it.
 func (s *scanner) isDataCode() bool {
 	return s.before != "" && !stopWords[s.before] && !codeWords[s.before]
 }

@@ -39,8 +39,8 @@ Google Aws GRPC Sequel Typhoeus Zlib Encoding Racc ROM Oj Nokogiri Rack Shoryuke
 Elasticsearch OpenSearch Stripe Twilio JWT Resque Concurrent Trilogy Cassandra Grape CSV YAML REXML Avromatic
 `)
 
-// libraryPrefix returns the length of the package or namespace of a library that a name begins
-// with, and of the separator after it. It returns 0 if there is none.
+// libraryPrefix returns the length of the library's package or namespace at the beginning of a
+// name, with the separator after it. It returns 0 for a name that is not of a library.
 func libraryPrefix(name string) int {
 	for i := range len(name) {
 		if name[i] != '.' && name[i] != ':' {
@@ -50,7 +50,7 @@ func libraryPrefix(name string) int {
 			return i + 1
 		}
 		if isUpper(name[0]) || i > 24 {
-			return 0 // a namespace of .NET or Ruby, or longer than all names
+			return 0 // of .NET and Ruby only first parts are listed, and no listed name is longer
 		}
 	}
 	return 0
@@ -62,11 +62,11 @@ func isLibraryClass(class string) bool {
 	return libraryPrefix(class) > 0 && !languages[first]
 }
 
-// languages are the packages of exceptions that are faults of the method they come from.
+// languages are the packages of exceptions that are the fault of the method that throws them.
 var languages = set("java kotlin scala System builtins decimal datetime")
 
-// goHosts are the module hosts of Go libraries, and goOwners the owners of those on GitHub, for programs that are built with
-// -trimpath and a vendor folder. Others are recognized by their path.
+// goHosts are the module hosts of Go libraries, and goOwners are the owners of Go libraries on GitHub. Programs that are built
+// with -trimpath and a vendor folder need these lists. In other programs, the path of a file shows that it is of a library.
 var (
 	goHosts = set(`
 google.golang.org golang.org gopkg.in go.uber.org go.opentelemetry.io k8s.io gorm.io entgo.io go.mongodb.org cloud.google.com sigs.k8s.io

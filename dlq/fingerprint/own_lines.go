@@ -2,11 +2,11 @@ package fingerprint
 
 import "strings"
 
-// OwnLines are the lines of a stack trace that are frames of own code, or lines of source below such frames. They are
-// counted from 0. Nil means that no frame has a known form. Only the first 64 KiB are read.
+// OwnLines returns the numbers of the lines of a stack trace that are frames of own code, or lines of source below such
+// frames. The first line is 0. Nil means that no frame has a known form. Only the first 64 KiB are read.
 func OwnLines(stack string) (own []int) {
-	var isOwn bool // of the last frame, if only lines that belong to it have followed
-	var depth int  // its indentation
+	var isOwn bool // the last frame is own, and all lines since belong to that frame
+	var depth int  // the indentation of the last frame
 	number, previous := 0, ""
 	for _, line := range lines(prefix(stack, maxStack)) {
 		line = strings.TrimSuffix(line, "\r")

@@ -49,7 +49,7 @@ func trimBars(line string) (body string, depth int) {
 	return strings.TrimLeft(body, "+ "), depth
 }
 
-// line reads a line that begins at start and, behind bars, at.
+// line reads a line that begins at start. The body, which is the line without its bars, begins at at.
 func (p *pythonParser) line(body string, start, at, depth int) {
 	inner, indent := trimIndent(body)
 	path, function, isFrame := pythonFrame(inner)
@@ -80,7 +80,7 @@ func (p *pythonParser) end(at int) {
 	p.e, p.message = exception{}, -1
 }
 
-// frame keeps a frame. The last one counts.
+// frame keeps a frame. The last frame counts.
 func (p *pythonParser) frame(path, function string) {
 	if function[0] == '<' && function != "<module>" && p.e.first != "" {
 		return // a lambda or comprehension belongs to the function around it

@@ -2,11 +2,11 @@ package fingerprint
 
 import "strings"
 
-// quotes are the opening quotation marks, each with those that may close it.
+// quotes are the opening quotation marks, each with the marks that may close it.
 var quotes = [...]struct{ open, close, other string }{
 	{open: `"`, close: `"`},
 	{open: `'`, close: `'`},
-	{open: "`", close: "`", other: "'"}, // Ruby opens with one and closes with the other
+	{open: "`", close: "`", other: "'"}, // Ruby before 3.4 opens with ` and closes with '
 	{open: "“", close: "”"},
 	{open: "„", close: "“", other: "”"},
 	{open: "«", close: "»"},

@@ -9,10 +9,10 @@ import (
 type trace struct {
 	class   string      // of the innermost cause; "" where the stack trace does not name it
 	message string      // of the innermost cause
-	outer   []exception // those around it, from the inside out
+	outer   []exception // the exceptions around it, from the inside out
 	causes  int         // exceptions in the chain
-	own     string      // the first own frame of the innermost exception that has one
-	helper  string      // a helper that it called
+	own     string      // the first own frame of the innermost exception that has an own frame
+	helper  string      // a helper that the own frame called
 	first   string      // the first frame
 }
 
@@ -21,8 +21,8 @@ type exception struct {
 	class, message string
 	first          string // the first frame, as it stands in the text
 	own            string // the first own frame that is no helper
-	helper         string // a helper that it called
-	depth          int    // of the group it belongs to, in Python
+	helper         string // a helper that the own frame called
+	depth          int    // of the exception's group, in Python
 }
 
 // maxExceptions bounds the memory for a hostile chain.
@@ -31,7 +31,7 @@ const maxExceptions = 32
 // A format finds the exceptions of a stack trace, the innermost first.
 type format func(text string) []exception
 
-// readStack reads a stack trace, of which message is the message of some exception.
+// readStack reads a stack trace. message is the message of one of its exceptions.
 func readStack(stack, message string) trace {
 	text := unixLines(window(stack))
 	line, tail := splitMessage(message)
@@ -65,7 +65,7 @@ func summarize(chain []exception) trace {
 	}
 	if len(chain) > 1 && containsAny(chain[1].class, "Json") {
 		chain[1].own, chain[1].helper = cmp.Or(chain[0].own, chain[1].own), cmp.Or(chain[0].helper, chain[1].helper)
-		chain = chain[1:] // it names the field
+		chain = chain[1:] // the outer exception names the field
 	}
 	t := trace{class: chain[0].class, message: chain[0].message, outer: chain[1:], causes: causes}
 	for i := range chain {
@@ -79,13 +79,13 @@ func summarize(chain []exception) trace {
 	return t
 }
 
-// add keeps a frame if it is one of those that matter.
+// add keeps the first frame, the first own frame that is no helper, and the first helper before it.
 func (e *exception) add(frame string, own bool) {
 	e.first = cmp.Or(e.first, frame)
 	switch {
-	case own && e.own != "" && e.isRecursion(): // which may overflow in any of its methods
+	case own && e.own != "" && e.isRecursion(): // a recursion may overflow in any of its methods
 		e.own = min(e.own, frame)
-	case !own || e.own != "" || strings.HasSuffix(frame, ".<init>") && isLibraryClass(e.class): // which called it
+	case !own || e.own != "" || strings.HasSuffix(frame, ".<init>") && isLibraryClass(e.class): // the caller of the constructor counts
 	case !isHelper(frame):
 		e.own = frame
 	case e.helper == "":
@@ -97,7 +97,7 @@ func (e *exception) isRecursion() bool {
 	return strings.HasSuffix(e.class, "StackOverflowError") || e.class == "SystemStackError"
 }
 
-// isHelper recognizes code that others call for many purposes: the names of its class and its
+// isHelper recognizes code that is called for many purposes: the names of its class and its
 // method are general words, as in Http.Remote.SendAsync.
 func isHelper(frame string) bool {
 	before, method := splitLast(frame, '.')
@@ -141,7 +141,7 @@ func window(stack string) string {
 
 // splitMessage returns the first line of a message, and the further lines, which are cut out
 // of the stack trace because they may look like frames. Of nested exceptions, the outer
-// message often ends with the inner one, so that both have the same further lines.
+// message often ends with the inner message, so that both have the same further lines.
 func splitMessage(message string) (line, tail string) {
 	if len(message) > maxStack {
 		return "", ""
@@ -165,8 +165,8 @@ func detect(text string) format {
 	return nil
 }
 
-// formatOfLine returns the format that has such lines, nil if none has. The line is a frame, or begins a stack of Go; isOwn
-// tells whether it is a frame of own code, but for Go, where a frame has two lines.
+// formatOfLine returns the format of a line that is a frame or begins a stack of Go, and nil for other lines. isOwn tells
+// whether the frame is of own code. For Go, where a frame has two lines, isOwn is false.
 func formatOfLine(body string, indent int) (f format, isOwn bool) {
 	if _, own, ok := javaFrame(body); ok {
 		return java.parse, own

@@ -47,7 +47,7 @@ func lines(text string) iter.Seq2[int, string] {
 	}
 }
 
-// trimIndent returns the line without its indentation, and the size of that.
+// trimIndent returns the line without its indentation, and the size of the indentation.
 func trimIndent(line string) (body string, indent int) {
 	body = strings.TrimLeft(line, " \t")
 	return body, len(line) - len(body)
