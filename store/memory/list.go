@@ -62,8 +62,8 @@ func isBeyond(key dlq.Keyset, q *dlq.ListQuery) bool {
 	return key.Compare(*q.After) < 0
 }
 
-// inListOrder iterates by time of arrival. That is the order of arrival, because this store's
-// clock never goes back.
+// inListOrder iterates by time of arrival. The order of arrival is the same, because the clock of
+// this store never goes back.
 func (m *Store) inListOrder(oldestFirst bool) iter.Seq[*entry] {
 	if oldestFirst {
 		return slices.Values(m.order)

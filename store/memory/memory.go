@@ -1,6 +1,6 @@
 // Package memory keeps dead letters in memory, for development and tests without a database. It
 // ingests, lists, shows, retries, marks dead and deletes them. Everything else needs package
-// postgres. Its methods pass those cases of package storetest that need no others.
+// postgres. Its methods pass the cases of package storetest that need no other methods.
 package memory
 
 import (
@@ -37,7 +37,7 @@ func New(topics *dlq.Topics) *Store {
 	return &Store{topics: topics, byID: map[dlq.ID]*entry{}, positions: map[dlq.Partition]dlq.Position{}}
 }
 
-// now is the time of a call, in microseconds like PostgreSQL's. It is later at each call.
+// now returns the time in microseconds, as PostgreSQL does. Each call returns a later time.
 func (m *Store) now() time.Time {
 	at := time.Now().UTC().Truncate(time.Microsecond)
 	if !at.After(m.lastNow) {

@@ -14,7 +14,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// asked is a request of ann.
+// asked is a request by the subject ann.
 func asked(action dlq.Permission) *dlq.Operation { return new(operation("ann", action)) }
 
 func operation(subject string, action dlq.Permission) dlq.Operation {
@@ -33,7 +33,7 @@ func (f fixture) audited(q dlq.OperationQuery) []dlq.Operation {
 	return page.Entries
 }
 
-// requireRecorded checks that ann asked for the newest operation, and the number of all.
+// requireRecorded checks that ann asked for the newest operation, and that there are n operations.
 func (f fixture) requireRecorded(n int, want dlq.Operation) {
 	f.t.Helper()
 	all := f.audited(dlq.OperationQuery{})
@@ -52,8 +52,8 @@ func (f fixture) requireRecorded(n int, want dlq.Operation) {
 	require.Equal(f.t, want, got)
 }
 
-// RunAuditLog checks that the store reports what it records to report, the hook that the
-// caller has installed in the empty store.
+// RunAuditLog checks that the store reports every operation that it records. reported returns
+// the operations that the hook of the caller has received; the store is empty.
 func RunAuditLog(t *testing.T, store Store, reported func() []dlq.Operation) {
 	f := fixture{Store: store, t: t}
 	m := f.store(dlqtest.Arrivals(2)...)

@@ -12,7 +12,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// Basic has the methods that a store also has without a database.
+// Basic has the methods that package memory has too.
 type Basic interface {
 	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
 	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
@@ -32,7 +32,7 @@ type Basic interface {
 	Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error)
 }
 
-// basicCases are the cases of Run that call no other methods.
+// basicCases are the cases of Run that call only methods of Basic.
 var basicCases = []string{
 	"an empty batch stores nothing",
 	"the order of the batch is the order of arrival",
@@ -95,7 +95,7 @@ func RunBasic(t *testing.T, open func(t *testing.T) Basic) {
 	run(t, func(t *testing.T) Store { return basicOnly{Basic: open(t)} }, suite)
 }
 
-// basicOnly panics at calls of other methods.
+// basicOnly panics when a case calls a method that Basic does not have.
 type basicOnly struct {
 	Basic
 	others
@@ -103,7 +103,7 @@ type basicOnly struct {
 
 type others struct{ Store }
 
-// basics are cases of what other cases test together with more.
+// basics are small cases. Cases of Run test the same together with methods that Basic does not have.
 var basics = map[string]func(*testing.T, fixture){
 	"a message weighs at least its bytes": func(t *testing.T, f fixture) {
 		a := dlqtest.Arrival(dlqtest.Headers(dlq.Header{Key: "trace", Value: []byte("0123456789")}))

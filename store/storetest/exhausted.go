@@ -11,8 +11,8 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// published passes all exhausted messages of a topic to publish, which accepts those that
-// accept returns true for.
+// published publishes the exhausted messages of a topic and returns them. A message counts as
+// published if accept returns true for it.
 func (f fixture) published(topic string, accept func(dlq.Exhausted) bool) (passed []dlq.Exhausted) {
 	f.t.Helper()
 	for after := (dlq.Exhausted{Seq: math.MinInt64}); ; {
@@ -32,7 +32,7 @@ func (f fixture) published(topic string, accept func(dlq.Exhausted) bool) (passe
 	}
 }
 
-// unpublished counts the exhausted messages that are not published.
+// unpublished counts the exhausted messages that are not published, by dead-letter topic.
 func (f fixture) unpublished() map[string]int64 {
 	f.t.Helper()
 	list, err := f.Unpublished(f.t.Context())

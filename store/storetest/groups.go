@@ -25,7 +25,7 @@ var (
 	}
 )
 
-// group reads a group with and without the latest changes in its sums.
+// group reads a group before and after the latest changes are added to its sums.
 func (f fixture) group(id dlq.ID) dlq.Group {
 	f.t.Helper()
 	before, err := f.Group(f.t.Context(), id, "")
@@ -37,7 +37,7 @@ func (f fixture) group(id dlq.ID) dlq.Group {
 	return after
 }
 
-// listedGroups are the messages of the fingerprints, page by page.
+// listedGroups lists groups, page by page, and returns the messages of their fingerprints.
 func (f fixture) listedGroups(q dlq.GroupQuery) (names []string) {
 	f.t.Helper()
 	for range 100 {

@@ -10,7 +10,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// lose claims the message for a new owner, who loses it to the sweeper.
+// lose claims the message for a new owner, whose claim the sweeper then releases.
 func (f fixture) lose(id dlq.ID) dlq.Owner {
 	f.t.Helper()
 	owner := f.claim(id)
@@ -27,7 +27,7 @@ func (f fixture) acknowledge(owner dlq.Owner, id dlq.ID, offset int64) (dlq.Mess
 	return m, ended
 }
 
-// requireDelivered checks that the message is RESOLVED by this owner, and has an attempt that says so.
+// requireDelivered checks that the message is RESOLVED by this owner, whose only delivery is at the offset.
 func (f fixture) requireDelivered(id dlq.ID, owner dlq.Owner, offset int64) {
 	f.t.Helper()
 	m := f.message(id)
@@ -45,7 +45,7 @@ func (f fixture) deliveredBy(id dlq.ID, owner dlq.Owner) (offsets []int64) {
 	for i, a := range hop.Retries() {
 		require.GreaterOrEqual(f.t, a.Number, 1)
 		require.False(f.t, a.EndedAt.Before(a.StartedAt))
-		if i == len(hop.Attempts) { // it follows from the message
+		if i == len(hop.Attempts) { // Retries adds the delivery that the message itself has
 			a.TargetOffset = hop.TargetOffset
 		}
 		if a.Result == dlq.ResultDelivered && a.Owner == owner {
@@ -55,7 +55,7 @@ func (f fixture) deliveredBy(id dlq.ID, owner dlq.Owner) (offsets []int64) {
 	return offsets
 }
 
-// late has the deliveries that are known only after the claim was taken from its owner.
+// late has the cases of deliveries that become known after the owner has lost its claim.
 var late = map[string]func(*testing.T, fixture){
 	"a delivered message is RESOLVED, whatever became of it meanwhile": func(t *testing.T, f fixture) {
 		for name, lose := range map[string]func(id dlq.ID) dlq.Owner{

@@ -220,12 +220,12 @@ var lists = map[string]func(*testing.T, fixture){
 	},
 }
 
-// bigOnes have what byteFilters ask for.
+// bigOnes sets the key and the header that byteFilters select.
 func bigOnes(a *dlq.Arrival) {
 	a.Record.Key, a.Record.Headers = []byte("big"), []dlq.Header{{Key: "x-group", Value: []byte("big")}}
 }
 
-// byteFilters select all messages, each by another statement.
+// byteFilters are filters that select all big messages, each with a statement of its own.
 func byteFilters(m *dlq.Message) map[string]dlq.Filter {
 	return map[string]dlq.Filter{
 		"topic":  {Topic: "orders"},

@@ -9,7 +9,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// origins are about original topics that whoever wrote a dead letter has made up.
+// origins has the cases of original topics that a stranger has written into a dead letter.
 var origins = map[string]func(*testing.T, fixture){
 	"nothing is sent to an internal topic unless it is allowed by its name": func(t *testing.T, f fixture) {
 		stored := f.store(

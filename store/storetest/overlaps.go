@@ -12,7 +12,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// requireRefused checks that the job cannot be created because of another.
+// requireRefused checks that the job b cannot be created because of a running job.
 func (f fixture) requireRefused(b, running dlq.Job) {
 	f.t.Helper()
 	_, err := f.CreateJob(f.t.Context(), nil, b)

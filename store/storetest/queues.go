@@ -49,7 +49,7 @@ func (f fixture) claimEventually(lane dlq.Lane) (claim dlq.LaneClaim) {
 	return claim
 }
 
-// keyed are arrivals with these keys.
+// keyed returns an arrival for each key.
 func keyed(keys ...string) []dlq.Arrival {
 	arrivals := make([]dlq.Arrival, len(keys))
 	for i, key := range keys {

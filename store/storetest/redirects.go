@@ -19,13 +19,13 @@ func fromTo(dlqTopic, original, key string) dlq.Arrival {
 	return dlqtest.Arrival(dlqtest.FromTopic(dlqTopic, original), dlqtest.Key(key))
 }
 
-// waitingFor is the queue of a key of a target.
+// waitingFor is the queue of a key for a target topic.
 func waitingFor(target string) dlq.Wait {
 	return dlq.Wait{Target: dlq.Target{Topic: target, Partition: dlq.AnyPartition}, OfKey: true, Tries: 1, For: time.Hour}
 }
 
-// requireOneKey checks that the job counts one target, and that the messages of its two
-// original topics with the same key are one key.
+// requireOneKey checks that the job has one target, and that messages with the same key
+// wait for each other, although they have two original topics.
 func (f fixture) requireOneKey(b dlq.Job, stored []dlq.Message, target string) {
 	f.t.Helper()
 	b = f.startBulk(b)
@@ -41,7 +41,7 @@ func (f fixture) requireOneKey(b dlq.Job, stored []dlq.Message, target string) {
 	f.end(b.ID, dlq.JobCancelled)
 }
 
-// redirects runs on stores with the routes of dlqtest.Targets too.
+// redirects has cases that pass with and without the routes of dlqtest.Targets.
 var redirects = map[string]func(*testing.T, fixture){
 	"a job with a target topic keeps it, and joins no job with another": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrival())

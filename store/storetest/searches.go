@@ -11,7 +11,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// failure sets what the headers of a dead letter say about its failure.
+// failure changes the facts about the failure, which the headers of a dead letter have.
 func failure(change func(*dlq.Failure)) func(*dlq.Arrival) {
 	return func(a *dlq.Arrival) { change(&a.Failure) }
 }
@@ -51,7 +51,7 @@ func (f fixture) searchable() []dlq.Message {
 		dlqtest.Arrival(append(slices.Clone(first), dlqtest.Topic("elsewhere"))...))[:5]
 }
 
-// searches have the places of the messages of searchable that they find.
+// searchCases have filters, and the indexes of the messages of searchable that each filter finds.
 var searchCases = map[string]struct {
 	filter dlq.Filter
 	want   []int

@@ -10,8 +10,8 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// series reads arrivals by each step, with and without the latest changes in the sums, and returns how many
-// each topic has in all buckets.
+// series reads arrivals by each step, before and after the latest changes are added to the sums. It returns the
+// topics, and the number of arrivals of each topic in all buckets.
 func (f fixture) series(q dlq.SeriesQuery) (arrived []string, counts []int64) {
 	f.t.Helper()
 	for round := range 2 {

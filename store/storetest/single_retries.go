@@ -10,7 +10,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// askRetry records the request of a subject to retry a message, or what became of it.
+// askRetry records the request of a subject to retry a message, or the outcome of the request.
 func (f fixture) askRetry(m dlq.Message, subject, request string, outcome dlq.OperationOutcome, detail string) dlq.ID {
 	f.t.Helper()
 	o := operation(subject, dlq.PermMessageRetry)

@@ -1,5 +1,5 @@
-// Package storetest is the contract of a store: tests that package postgres passes, and package memory in
-// part.
+// Package storetest is the contract of a store, as tests. Package postgres passes all of them, and package
+// memory passes the tests of its methods.
 package storetest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// Store has all methods of a store. Its users declare interfaces of the methods that they
-// need.
+// Store has all methods of a store. Packages that use a store declare interfaces of the
+// methods that they need.
 type Store interface {
 	Basic
 	HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error)
@@ -252,7 +252,7 @@ func (f fixture) end(id dlq.ID, state dlq.JobState) dlq.Job {
 	return f.steer(func(ctx context.Context) (dlq.Job, error) { return f.EndJob(ctx, nil, id, state, "") })
 }
 
-// steer makes a change again while a transaction holds a lock for long, as the workflow of a job does.
+// steer repeats a change while another transaction holds a lock for too long, as the workflow of a job does.
 func (f fixture) steer(change func(context.Context) (dlq.Job, error)) dlq.Job {
 	f.t.Helper()
 	var b dlq.Job
@@ -265,7 +265,7 @@ func (f fixture) steer(change func(context.Context) (dlq.Job, error)) dlq.Job {
 	return b
 }
 
-// ClaimPage claims a page without the end of another.
+// ClaimPage claims a page without finalizing the page before.
 func (f fixture) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
 	claim, _, err := f.NextPage(ctx, lane, nil, scan)
 	return claim, err
@@ -296,7 +296,7 @@ func (f fixture) finalizePage(lane dlq.Lane, outcomes []dlq.PageOutcome) dlq.Job
 	return result.Counts
 }
 
-// requireFenced checks that a newer attempt has the lane.
+// requireFenced checks that the store refuses the outcomes, since a newer attempt has the lane.
 func (f fixture) requireFenced(lane dlq.Lane, outcomes []dlq.PageOutcome) {
 	f.t.Helper()
 	result, err := f.FinalizePage(f.t.Context(), lane, outcomes)

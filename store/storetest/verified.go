@@ -49,7 +49,7 @@ func (f fixture) publish(offset int64, at time.Time) {
 	f.publishAll(&w)
 }
 
-// publishAll publishes the offsets of all targets, unless w names some.
+// publishAll publishes the watermarks w. If w has no targets, it covers all targets.
 func (f fixture) publishAll(w *dlq.Watermarks) {
 	f.t.Helper()
 	if w.Targets == nil {
@@ -71,7 +71,7 @@ func (f fixture) targets() []dlq.WatermarkTarget {
 	return scope.Targets
 }
 
-// sent is partition 0 of the original topic.
+// sent is an acknowledgement of partition 0 of the original topic.
 func sent(offset int64) *dlq.Acknowledgement {
 	return &dlq.Acknowledgement{Topic: "orders", TopicID: dlq.ID{9}, Offset: offset}
 }

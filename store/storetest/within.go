@@ -10,7 +10,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// within tests that a filter is limited to the topics of a principal, wherever it is used.
+// within has the cases that limit a filter to the topics of a principal.
 var within = map[string]func(*testing.T, fixture){
 	"a filter is limited to the topics of a principal": func(t *testing.T, f fixture) {
 		operator, err := dlq.NewGrant(dlq.RoleOperator, []string{"orders.*", "bills?dlq"})
