@@ -23,22 +23,22 @@ type Options struct {
 	// Messages is the number of dead letters at the start; 60 when zero. 17 cover every
 	// header family.
 	Messages int
-	// Once makes Run return after those, instead of when ctx ends.
+	// Once makes Run return after these dead letters, instead of when ctx ends.
 	Once bool
 	// Trickle is the time between two events after the start; 5 s when zero.
 	Trickle time.Duration
 	// Seed determines the events; 1 when zero.
 	Seed uint64
-	// FixFile, when set, names a file: messages that are sent back fail until the file
-	// exists. When empty, they succeed. A few records always fail.
+	// FixFile names a file: messages that are sent back fail until the file exists. If
+	// FixFile is empty, they succeed. A few messages always fail.
 	FixFile string
 	// Group is the consumer group; "shop" when empty.
 	Group string
 	// BaseURL is the manager's API and UIURL the Temporal Web UI, for the printed
-	// hints. Empty ones are omitted.
+	// hints. A hint without its URL is omitted.
 	BaseURL, UIURL string
 	// ReceiptsAddress is where the shop takes receipts over HTTP, and ReceiptsSecret the file
-	// that ReceiptsSecret made. If the address is empty, the shop has no receipts.
+	// that the function ReceiptsSecret made. If the address is empty, the shop has no receipts.
 	ReceiptsAddress, ReceiptsSecret string
 	// Client has additional options of the Kafka client, for brokers with TLS or a
 	// password.
@@ -175,7 +175,7 @@ func createTopics(ctx context.Context, admin *kadm.Client) error {
 	return nil
 }
 
-// firstNumber continues the numbers of an earlier shop, so that none occurs twice:
+// firstNumber continues the numbers of an earlier shop, so that no number occurs twice:
 // there are never fewer records than numbers. It waits for new topics that not every
 // broker knows yet.
 func firstNumber(ctx context.Context, admin *kadm.Client) (int, error) {

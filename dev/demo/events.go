@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// route is an original topic and its dead-letter topic. Both usual names of a
-// dead-letter topic occur.
+// route is an original topic and its dead-letter topic. The routes below show both
+// usual forms of the name of a dead-letter topic.
 type route struct{ topic, dlq string }
 
 var (
@@ -22,8 +22,8 @@ var (
 	routes    = []route{orders, payments, shipments}
 )
 
-// processable reports whether the services can process the n-th event: the first of
-// every four. The topic follows from the remainder of 3.
+// processable reports whether the services can process the n-th event: they can process
+// every fourth event. Since 3 topics take turns, each topic has such events.
 func processable(n int) bool { return n%4 == 0 }
 
 // newEvent returns the n-th event of a seed, n from 1.

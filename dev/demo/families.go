@@ -32,8 +32,8 @@ type family struct {
 	headers func(r *kgo.Record, f failure, group string) []kgo.RecordHeader
 }
 
-// families are those of each topic's service. The frameworks of one service give the same
-// details, so that all failures with one cause are in one group.
+// families has the frameworks of each topic's service. The frameworks of one service give the
+// same details, so that all failures with one cause are in one group.
 var families = map[string][]family{
 	orders.topic: { // the consumer group and a stack trace
 		{name: "Spring Kafka", headers: springHeaders},
@@ -105,7 +105,7 @@ func springOrigin(prefix, topic string, partition int32, offset int64, timestamp
 	}
 }
 
-// listenerFailed is the exception that Spring wraps around every other.
+// listenerFailed is the exception that Spring wraps around every other exception.
 const listenerFailed = "org.springframework.kafka.listener.ListenerExecutionFailedException"
 
 func springException(prefix string, f failure) []kgo.RecordHeader {

@@ -48,8 +48,8 @@ func ReceiptsSecret(dir string) (path string, err error) {
 	return path, os.WriteFile(path, []byte("whsec_"+base64.StdEncoding.EncodeToString(key)+"\n"), 0o600)
 }
 
-// receipts is the service. It answers as a consumer over HTTP should: 204 for a receipt that it
-// has printed, now or before; 489 for one that no retry mends; 503 when it can print it later.
+// receipts is the service. It answers as a consumer over HTTP should: 204 for a receipt that it has
+// printed, now or before; 489 for a receipt that no retry mends; 503 for a receipt that it can print later.
 type receipts struct {
 	secret []byte
 	say    func(format string, args ...any)

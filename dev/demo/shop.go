@@ -18,7 +18,7 @@ type shop struct {
 	fixFile string
 
 	mu sync.Mutex
-	// mu guards out. brief shows one dead letter of each family.
+	// mu guards out. While brief is set, only one dead letter of each family is printed.
 	out    printer
 	brief  bool
 	shown  map[string]bool
@@ -105,8 +105,8 @@ func retryHeaders(r *kgo.Record) (id, count string) {
 	return id, count
 }
 
-// deadLetter is the record as a service's framework sends it to a dead-letter topic:
-// key, value and headers unchanged, and the framework's headers. A pointer has only these.
+// deadLetter is the record as a service's framework sends it to a dead-letter topic: key, value and
+// headers unchanged, and the framework's headers. A pointer has only the framework's headers.
 func deadLetter(r *kgo.Record, framework family, f failure, group string) *kgo.Record {
 	letter := &kgo.Record{Key: r.Key, Value: r.Value}
 	for _, route := range routes {
