@@ -33,7 +33,7 @@ func (o *goOutput) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// count recognises a package by its lack of spaces, which every other line has.
+// count recognises the line of a package: unlike all other lines, it has no spaces.
 func (o *goOutput) count(line string) {
 	name := strings.TrimRight(line, "\r\n")
 	switch {

@@ -21,8 +21,8 @@ type KafkaOptions struct {
 	// Dir holds topics, records, groups and their offsets. If it is empty, Stop
 	// discards all state.
 	Dir string
-	// Port of the broker; 0 takes a free one. The broker advertises this port, so a
-	// restart on another one is a change of address for clients.
+	// Port of the broker; 0 takes a free port. The broker advertises this port, so a
+	// restart on another port changes the address for clients.
 	Port int
 	// PortSetting is the setting that the error names when the port is taken.
 	PortSetting string
@@ -41,11 +41,11 @@ type KafkaOptions struct {
 // without replication.
 //
 // Topics with their ids, records with their offsets, and committed group offsets
-// survive the end of this process, even by kill -9. These do not: group members, which
-// rejoin; the sequence numbers that detect a producer's repeated batch; and the log
-// start offset after records were deleted, so that up to one batch of deleted records
-// may reappear. Without SyncWrites a loss of power can also lose acknowledged records,
-// and their offsets are assigned again.
+// survive the end of this process, even by kill -9. The following is lost: group
+// members, which rejoin; the sequence numbers that detect a producer's repeated batch;
+// and the log start offset after records were deleted, so that up to one batch of deleted
+// records may reappear. Without SyncWrites a loss of power can also lose acknowledged
+// records, and their offsets are assigned again.
 type Kafka struct {
 	// Brokers are the addresses to connect to.
 	Brokers []string

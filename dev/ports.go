@@ -40,7 +40,7 @@ func checkPort(part string, port int, setting string) error {
 	return portError(part, port, setting, err)
 }
 
-// portError returns a *PortInUseError if a listen call failed for that reason.
+// portError returns a *PortInUseError if a listen call failed because the port is taken.
 func portError(part string, port int, setting string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return &PortInUseError{Part: part, Port: port, Setting: setting}

@@ -22,13 +22,13 @@ type PostgresOptions struct {
 	// Dir holds the data and, if they were downloaded, the binaries. It is created if
 	// it does not exist. Only one process at a time may use it.
 	Dir string
-	// Port on 127.0.0.1; 0 takes a free one.
+	// Port on 127.0.0.1; 0 takes a free port.
 	Port int
 	// PortSetting is the environment variable of Port, which the error names when the
 	// port is taken.
 	PortSetting string
-	// Major is the version of new data. 0 takes the version that is installed on this
-	// machine, or else the newest that can be downloaded.
+	// Major is the major version of new data. 0 takes the version that is installed on this
+	// machine, or else the newest version that can be downloaded.
 	Major int
 	// Log receives the server's log; nil writes it to postgres.log in Dir.
 	Log io.Writer

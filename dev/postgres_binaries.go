@@ -36,9 +36,9 @@ var downloads = map[int]embedded.PostgresVersion{15: embedded.V15, 16: embedded.
 
 const newestDownload = 17
 
-// findPostgres returns the folder of initdb and postgres: the one on the PATH, else the
-// newest in the usual folders, else a download. If dir already has data, the programs
-// must have its major version. Otherwise need is the required version, or 0.
+// findPostgres returns the folder of initdb and postgres: the folder on the PATH, else the
+// newest of the usual folders, else a download. If dir already has data, the programs must
+// have the major version of the data. Otherwise need is the required version, or 0.
 func findPostgres(ctx context.Context, dir string, need int, asOther bool) (string, error) {
 	if text, err := os.ReadFile(filepath.Join(dir, "data", "PG_VERSION")); err == nil {
 		need, _ = strconv.Atoi(strings.TrimSpace(string(text)))
@@ -103,10 +103,10 @@ func majorVersion(text string) int {
 // downloadPostgres downloads a version once. The user's cache keeps it for all
 // checkouts, unless the server runs as another user, who may not have access.
 //
-// The library can only download and start together, and it starts the server as root,
-// which PostgreSQL refuses. So it gets a data folder that looks initialized but is
-// empty. It unpacks the programs and fails to start them, and this package starts them
-// itself.
+// The library downloads and starts in a single call, and starts the server as root, which
+// PostgreSQL refuses. So the library gets a data folder that looks initialized but is
+// empty: it unpacks the programs and fails to start them. This package then starts the
+// programs itself.
 func downloadPostgres(dir string, version embedded.PostgresVersion, asOther bool) (string, error) {
 	cache := filepath.Join(dir, "binaries")
 	if user, err := os.UserCacheDir(); err == nil && !asOther {

@@ -29,7 +29,7 @@ type identity struct {
 // ourselves is the identity of an ordinary user.
 var ourselves = identity{name: "this user", apply: func(*syscall.SysProcAttr) {}}
 
-// otherUsers are the unprivileged users to try as root, in order of preference.
+// otherUsers are the users that root tries to run PostgreSQL as, in order of preference.
 // PostgreSQL looks its user up by number, so the user must exist.
 func otherUsers() []*user.User {
 	var users []*user.User

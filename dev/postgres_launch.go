@@ -74,8 +74,8 @@ func (l launch) command(port int, settings map[string]string, log io.Writer) *ex
 	return cmd
 }
 
-// initDatabase creates the data folder unless it exists. It creates it under another
-// name and renames it, so that a killed initdb leaves no incomplete data folder.
+// initDatabase creates the data folder unless it exists. initdb fills a folder of another
+// name, which is then renamed, so that a killed initdb leaves no incomplete data folder.
 func initDatabase(ctx context.Context, bin, data string, who identity) error {
 	if _, err := os.Stat(filepath.Join(data, "PG_VERSION")); err == nil {
 		return nil
@@ -90,8 +90,8 @@ func initDatabase(ctx context.Context, bin, data string, who identity) error {
 	cmd.Dir, cmd.Env = filepath.Dir(data), postgresEnv()
 	cmd.SysProcAttr = processAttributes(syscall.SIGKILL)
 	who.apply(cmd.SysProcAttr)
-	// Linux sends the death signal when the starting thread ends, so keep it until
-	// initdb ends.
+	// Linux sends the death signal when the starting thread ends, so the thread must
+	// live until initdb ends.
 	runtime.LockOSThread()
 	output, err := cmd.CombinedOutput()
 	runtime.UnlockOSThread()
@@ -138,8 +138,8 @@ func startPostgresProcess(cmd *exec.Cmd, who identity) (*postgresProcess, error)
 	return p, <-started
 }
 
-// stop requests a fast shutdown, and an immediate one when ctx ends first. At last it
-// kills the server, which must not outlive this call.
+// stop requests a fast shutdown, and an immediate shutdown when ctx ends first. Five seconds
+// later it kills the server, which must not outlive this call.
 func (p *postgresProcess) stop(ctx context.Context) error {
 	select {
 	case <-p.exited:

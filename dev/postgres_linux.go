@@ -31,8 +31,8 @@ func possibleIdentities() []identity {
 	return found
 }
 
-// inNamespace runs children as root that looks like an ordinary user to them. Root must
-// own the files, which an earlier start may have given to another user.
+// inNamespace runs children as root, in a user namespace that shows them root as an ordinary user.
+// Root must own the files, which an earlier start may have given to another user.
 func inNamespace(uid, gid int) identity {
 	ourUID, ourGID := os.Geteuid(), os.Getegid()
 	return identity{

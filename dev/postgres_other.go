@@ -4,7 +4,7 @@ package dev
 
 import "os"
 
-// possibleIdentities are other users when we are root.
+// possibleIdentities returns the other users if this process is root, and otherwise this user.
 func possibleIdentities() []identity {
 	if os.Geteuid() != 0 {
 		return []identity{ourselves}

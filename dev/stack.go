@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// partStopTimeout limits the stop of one part. After it the part is left running, which
-// is safe: every part survives being killed.
+// partStopTimeout limits the stop of one part. PostgreSQL and Temporal are then killed, and
+// Kafka ends with this process. That is safe: no part loses its state.
 const partStopTimeout = 15 * time.Second
 
 // Endpoints are the addresses of a stack's parts. External services keep their

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// The environment variables of the stack. Those without DEV in their name are the
-// manager's own: if they name an external service, the stack does not start one.
+// The environment variables of the stack. Variables without DEV in their names are the
+// manager's own: they name external services, which the stack then does not start.
 const (
 	EnvDir            = "DLQ_DEV_DIR"
 	EnvPostgresPort   = "DLQ_DEV_POSTGRES_PORT"
@@ -34,7 +34,7 @@ const DatabaseName = "dlq_db"
 type StackOptions struct {
 	// Dir holds all state: postgres/, kafka/, temporal/ and bin/.
 	Dir string
-	// Ports on 127.0.0.1. 0 takes a free one, except for TemporalUIPort, where
+	// Ports on 127.0.0.1. 0 takes a free port, except for TemporalUIPort, where
 	// 0 means no Web UI.
 	PostgresPort, KafkaPort, TemporalPort, TemporalUIPort int
 	// ReceiptsPort is where the shop of the demo takes messages over HTTP.
@@ -44,8 +44,8 @@ type StackOptions struct {
 	DatabaseHost    string
 	Brokers         []string
 	TemporalAddress string
-	// TemporalBinary is the Temporal CLI. If empty, it is searched for, and otherwise
-	// built.
+	// TemporalBinary is the Temporal CLI. If it is empty, the CLI on PATH is used, or
+	// a CLI is built.
 	TemporalBinary string
 	// TemporalPaced keeps the development server's default limits, which slow workflows
 	// down. Production servers do not have them.

@@ -45,7 +45,7 @@ var tunedTemporal = []string{
 // several times for each commit, which more than halves the rate of workflows.
 var sqlitePragmas = []string{"journal_mode=wal", "synchronous=normal"}
 
-// SearchAttributes are those of the workflows. The server creates them, with the type Keyword.
+// SearchAttributes are the search attributes of the workflows. StartTemporal creates them, with the type Keyword.
 var SearchAttributes = []string{"DlqTopic", "DlqGroup", "DlqActor"}
 
 // TemporalOptions configures a Temporal server. Dir is required; every other field has
@@ -53,14 +53,14 @@ var SearchAttributes = []string{"DlqTopic", "DlqGroup", "DlqActor"}
 type TemporalOptions struct {
 	// Dir holds the log and, unless InMemory, the database.
 	Dir string
-	// Binary is the Temporal CLI. If empty, it is the one on PATH, else the one in
-	// BinDir, where it is built if it is missing.
+	// Binary is the Temporal CLI. If it is empty, the CLI on PATH is used, else the
+	// CLI in BinDir, where it is built if it is missing.
 	Binary string
 	// BinDir defaults to Dir/bin.
 	BinDir string
-	// Port of the gRPC service; 0 takes a free one.
+	// Port of the gRPC service; 0 takes a free port.
 	Port int
-	// UIPort of the Web UI; 0 runs without one.
+	// UIPort of the Web UI; 0 runs without a Web UI.
 	UIPort int
 	// PortSetting and UIPortSetting are the settings that the error names when a port
 	// is taken.
@@ -232,8 +232,8 @@ func (t *Temporal) waitReady(ctx context.Context) error {
 	}
 }
 
-// createSearchAttributes creates those that are missing. The server's own flag for them has no
-// effect on a namespace that exists.
+// createSearchAttributes creates the search attributes that are missing. The server's flag for search
+// attributes has no effect on a namespace that exists.
 func createSearchAttributes(ctx context.Context, c client.Client, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, temporalStartTimeout)
 	defer cancel()

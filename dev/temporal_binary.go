@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// temporalModule is a version that `go install` can build. Later ones have replace
-// directives, which it refuses.
+// temporalModule is a version that `go install` can build. Later versions have replace
+// directives, which `go install` refuses.
 const temporalModule = "github.com/temporalio/cli/cmd/temporal@v1.5.1"
 
-// temporalBinary returns the Temporal CLI: the given one, else the one on PATH, else
-// the one in binDir, where it is built if it is missing.
+// temporalBinary returns the Temporal CLI: the given program, else the program on PATH,
+// else the program in binDir, where it is built if it is missing.
 func temporalBinary(ctx context.Context, given, binDir string, out io.Writer) (string, error) {
 	if given != "" {
 		path, err := exec.LookPath(given)
@@ -39,8 +39,8 @@ func temporalBinary(ctx context.Context, given, binDir string, out io.Writer) (s
 	}.ensure(ctx)
 }
 
-// buildOnce builds a program if it is missing. Of several processes one builds and the
-// others wait. The program appears atomically.
+// buildOnce builds a program if it is missing. If several processes need the program, one
+// process builds it and the other processes wait. The program appears atomically.
 type buildOnce struct {
 	target string
 	// announce is written before the build begins.

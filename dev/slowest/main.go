@@ -1,5 +1,5 @@
-// Command slowest runs the tests of some packages and prints the ten slowest of them as a table for
-// docs/development.md, and how long each package took. Arguments go to go test.
+// Command slowest runs the tests of some packages, and prints the ten slowest tests and the ten slowest
+// packages as tables for docs/development.md. Arguments go to go test.
 //
 //	go run ./dev/slowest ./...
 package main
