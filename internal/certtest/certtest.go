@@ -108,7 +108,7 @@ func Write(t testing.TB, pair tls.Certificate) Files {
 	return files
 }
 
-// Replace renews the certificate and then the key, each at once, as secret stores do.
+// Replace renews the certificate and then the key, each atomically, as secret stores do.
 func (f Files) Replace(t testing.TB, pair tls.Certificate) {
 	t.Helper()
 	certificate, key := PEM(t, pair)
@@ -116,7 +116,7 @@ func (f Files) Replace(t testing.TB, pair tls.Certificate) {
 	Replace(t, f.Key, key)
 }
 
-// Replace puts a new file in the place of another at once.
+// Replace replaces a file atomically.
 func Replace(t testing.TB, path string, content []byte) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path+".new", content, 0o600))

@@ -32,7 +32,7 @@ import (
 // databases are the connection strings of the tests' databases, by test.
 var databases sync.Map
 
-// New returns a pool on the test's own database. Both are removed at the end of the test.
+// New returns a pool on the test's own database. The pool is closed with the test, and the database is dropped later.
 func New(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return Pool(t, URL(t))
@@ -56,8 +56,8 @@ func Pool(t testing.TB, databaseURL string) *pgxpool.Pool {
 	return pool
 }
 
-// URL is the connection string of the test's own database, the one that New
-// connects to.
+// URL is the connection string of the test's own database, to which New
+// connects too.
 func URL(t testing.TB) string {
 	t.Helper()
 	if known, ok := databases.Load(t); ok {
@@ -69,8 +69,8 @@ func URL(t testing.TB) string {
 	return database
 }
 
-// Filled returns a pool on the test's own copy of a database that fill has filled, once for each name in a
-// test program.
+// Filled returns a pool on the test's own copy of a database. fill fills the original of the copies, once for
+// each name in a test program.
 func Filled(t testing.TB, name string, fill func(testing.TB, *pgxpool.Pool)) *pgxpool.Pool {
 	t.Helper()
 	database := create(t, filledDatabase(t, name, fill))
@@ -106,7 +106,7 @@ func filledDatabase(t testing.TB, name string, fill func(testing.TB, *pgxpool.Po
 	return database
 }
 
-// dropAll drops the databases that Filled copies, and the used ones.
+// dropAll drops the databases that Filled copies, and the used databases.
 func dropAll() (err error) {
 	for _, database := range slices.Concat(slices.Collect(maps.Values(filled.databases)), used.names) {
 		err = errors.Join(err, drop(database))
@@ -120,7 +120,7 @@ func createSQL(database, template string) string {
 	return fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", pgx.Identifier{database}.Sanitize(), pgx.Identifier{template}.Sanitize())
 }
 
-// dropSQL has FORCE, since a test that leaks a connection must not make others fail.
+// dropSQL has FORCE, since a test that leaks a connection must not make other tests fail.
 func dropSQL(database string) string {
 	return fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", pgx.Identifier{database}.Sanitize())
 }
@@ -144,7 +144,7 @@ func create(t testing.TB, template string) string {
 	return createFor(t, template, drop)
 }
 
-// createFor lets end have the name of the copy when the test has ended.
+// createFor copies the template under a new name, and calls end with that name when the test has ended.
 func createFor(t testing.TB, template string, end func(name string) error) string {
 	t.Helper()
 	admin, err := serverURL()
@@ -167,7 +167,7 @@ type usedDatabases struct {
 // maxUsed is how many used databases wait to be dropped.
 const maxUsed = 8
 
-// add drops the oldest of too many used databases.
+// add adds a used database, and drops the oldest if there are more than maxUsed.
 func (u *usedDatabases) add(name string) error {
 	u.Lock()
 	u.names = append(u.names, name)

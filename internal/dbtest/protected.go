@@ -17,14 +17,14 @@ import (
 // Protected is an installation whose programs do not own its tables: one role owns them, and
 // another has the rights that the programs need. Users are members of one of the two.
 type Protected struct {
-	// URL is the superuser's connection string. It is a template for Copy: no connection may
-	// be open meanwhile.
+	// URL is the superuser's connection string. The database is the template of Copy: while Copy
+	// runs, no connection to the database may be open.
 	URL                string
 	Owner, Application string
 }
 
-// NewProtected returns an installation that a member of the owner has migrated. It and its
-// roles are removed at the end of the test.
+// NewProtected returns an installation that a member of the owner has migrated. The database
+// and the roles are removed at the end of the test.
 func NewProtected(t testing.TB) *Protected {
 	t.Helper()
 	p := &Protected{Owner: name("owner"), Application: name("application")}

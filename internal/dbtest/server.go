@@ -115,8 +115,8 @@ const folderPrefix = "dlq-postgres-"
 // time, since each copy has hundreds of files.
 const sharedMemory = "/dev/shm"
 
-// roomInMemory is the free space, in bytes, from which the databases are in memory: twice as much as
-// the largest package of tests needs.
+// roomInMemory is the free space in sharedMemory, in bytes, that the databases need to be there: twice
+// as much as the largest package of tests uses.
 const roomInMemory = 8 << 30
 
 // parentFolder is where the server's folder is.

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// AtOnce makes a package run so many of its parallel tests at once, unless -parallel says otherwise. By
-// default they are as many as the machine has cores. TestMain calls it in packages whose tests wait most of
-// the time: for timeouts, for intervals, for programs to start.
+// AtOnce sets how many parallel tests of a package run at once, unless the flag -parallel is given. Go's
+// default is the number of cores. TestMain calls AtOnce in packages whose tests wait most of the time: for
+// timeouts, for intervals, for programs to start.
 func AtOnce(tests int) {
 	flag.Parse()
 	isGiven := false

@@ -7,8 +7,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Difference says where a record differs from the wanted one in its key, value or headers,
-// or is empty. Null and empty differ.
+// Difference says where the key, the value or the headers of a record differ from the wanted
+// record, or returns "". A null value differs from an empty value.
 func Difference(want, got *dlq.Record) string {
 	if d := difference(want.Key, got.Key); d != "" {
 		return "key: " + d

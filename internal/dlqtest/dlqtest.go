@@ -19,10 +19,10 @@ import (
 	"dlqmanager/dlq/fingerprint"
 )
 
-// TopicID is the topic id of every arrival that names no other.
+// TopicID is the topic id of every arrival for which the test sets no Source.
 var TopicID = [16]byte{0xd1, 0x0a}
 
-// lastOffset gives every arrival of a test program another record.
+// lastOffset gives every arrival of a test program an offset of its own.
 var lastOffset atomic.Int64
 
 // AllowedInternal is an internal topic that may be a target; see dlq.Topics.AllowInternal.
@@ -66,7 +66,7 @@ func Arrival(options ...func(*dlq.Arrival)) dlq.Arrival {
 	return a
 }
 
-// Arrivals are n of them, in the order of their ids and offsets.
+// Arrivals returns n arrivals in the order of their offsets.
 func Arrivals(n int, options ...func(*dlq.Arrival)) []dlq.Arrival {
 	arrivals := make([]dlq.Arrival, n)
 	for i := range arrivals {
@@ -109,7 +109,7 @@ func Value(value string) func(*dlq.Arrival) {
 	}
 }
 
-// Payload sets the searchable copy without the value.
+// Payload sets the payload, the searchable copy of the value, and leaves the value unchanged.
 func Payload(payload string) func(*dlq.Arrival) {
 	return func(a *dlq.Arrival) { a.Payload = json.RawMessage(payload) }
 }
@@ -134,7 +134,7 @@ func Source(s dlq.Source) func(*dlq.Arrival) {
 	return func(a *dlq.Arrival) { a.Source, a.ID = s, dlq.RecordID(s, a.Record.Timestamp) }
 }
 
-// Message is the state of an Arrival as a store would first return it.
+// Message is an arrival as a store first returns it.
 func Message(options ...func(*dlq.Message)) dlq.Message {
 	a := Arrival()
 	at := time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC)
@@ -172,7 +172,7 @@ func Detail(ctx context.Context, s interface {
 	return found[0], nil
 }
 
-// Owner is the workflow of a single retry; each call returns another.
+// Owner is the workflow of a single retry. Each call returns another owner.
 func Owner() dlq.Owner {
 	run := dlq.NewID()
 	return dlq.Owner{WorkflowID: "retry-message-" + run.String(), Token: run.String()}

@@ -13,11 +13,11 @@ import (
 // lists them.
 type framework struct {
 	name string
-	// topic, partition and offset are the names of the headers of the origin; those of the
-	// last two may be empty.
+	// topic, partition and offset are the names of the headers with the origin. The names
+	// partition and offset may be empty.
 	topic, partition, offset string
 	always, others, empty    []string
-	// key has the record's key, because the key of the dead letter is another one.
+	// key is the name of the header with the record's key, if the dead letter has another key.
 	key    string
 	binary bool // big-endian numbers
 	// prepends is set when the framework puts its headers before those of earlier hops.
@@ -77,7 +77,7 @@ var frameworks = []framework{
 		others: []string{"exception-message", "exception-stack", "failed-at", "attempts"}},
 }
 
-// retryHeaders are those in which frameworks count their own retries, or keep the exception
+// retryHeaders are headers in which frameworks count their own retries, or keep the exception
 // for the next consumer.
 var retryHeaders = []string{
 	"retry_topic-attempts", "retry_topic-backoff-timestamp", "retry_topic-original-timestamp", "retry_topic-exception",
@@ -92,9 +92,9 @@ func exceptFrameworks(list []framework, names ...string) []framework {
 	return slices.DeleteFunc(slices.Clone(list), func(f framework) bool { return slices.Contains(names, f.name) })
 }
 
-// Fail makes the dead letter of a record that was consumed from topic: the record with the
-// headers of a framework, sometimes of several, before, after and between its own. It also
-// returns the name of the (first) framework, so that the next failure can exclude it.
+// Fail makes the dead letter of a record that was consumed from topic: the record with the headers
+// of a framework, sometimes of several frameworks, before, after and between its own headers. Fail
+// also returns the name of the first framework, so that the next failure can exclude that framework.
 //
 // The name of the dead-letter topic must have the topic in it, for dead letters without
 // headers.
@@ -120,7 +120,7 @@ func (r *Random) Fail(l *Letter, record dlq.Record, topic, dlqTopic, except stri
 	return dead, first.name
 }
 
-// failedBy adds the headers of one hop or of several. Only the oldest hop was at topic.
+// failedBy adds the headers of one or more hops. The oldest hop has the origin topic, and the others have laterTopic.
 func (r *Random) failedBy(f *framework, record dlq.Record, topic, laterTopic string) dlq.Record {
 	if f.topic == "" {
 		return record
@@ -163,7 +163,7 @@ func (r *Random) hop(f *framework, topic string, key []byte) []dlq.Header {
 	return headers
 }
 
-// number is sometimes one that the framework never writes.
+// number returns a number in the encoding of the framework, and sometimes bytes that the framework never writes.
 func (r *Random) number(f *framework, width int) []byte {
 	switch {
 	case r.IntN(10) == 0:
@@ -191,7 +191,7 @@ func (r *Random) bookkeeping() (headers []dlq.Header) {
 	return headers
 }
 
-// mix puts the added headers among the others. Both keep their order.
+// mix adds headers before, after or between the record's headers. Both lists keep their order.
 func (r *Random) mix(headers, added []dlq.Header, prepends bool) []dlq.Header {
 	switch {
 	case r.IntN(3) == 0: // as no framework does

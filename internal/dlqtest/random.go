@@ -19,7 +19,7 @@ import (
 )
 
 // Random makes random records and the dead letters that frameworks make of them. The same
-// seed makes the same ones. It is not safe for concurrent use.
+// seed makes the same records. Random is not safe for concurrent use.
 type Random struct {
 	*rand.Rand
 	source *rand.ChaCha8
@@ -36,7 +36,7 @@ func NewRandom(seed uint64) *Random {
 // EnvSeed is the environment variable with the seed of the tests of random records.
 const EnvSeed = "DLQ_ROUND_TRIP_SEED"
 
-// Seed is that of EnvSeed, or another one each time. A failing test prints it.
+// Seed returns the seed in EnvSeed, or a new seed for each call. A failing test prints its seed.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := rand.Uint64()
@@ -53,8 +53,8 @@ func Seed(t testing.TB) uint64 {
 	return seed
 }
 
-// Letter is a record as its producer wrote it. Its headers are the record's own, so they
-// have to come back: none has a name that a framework in mayFail would be recognised by.
+// Letter is a record as its producer wrote it. All its headers must come back, so no header
+// has a name by which a framework in mayFail would be recognised.
 type Letter struct {
 	Own     dlq.Record
 	mayFail []framework
@@ -68,7 +68,7 @@ const (
 	MostHeaders  = 5000
 )
 
-// Letter makes a record. Most are small, few have up to LargestValue or MostHeaders.
+// Letter makes a record. Most records are small. A few have up to LargestValue bytes or MostHeaders headers.
 func (r *Random) Letter() Letter {
 	size, headers := r.IntN(200), r.IntN(6)
 	switch dice := r.IntN(1000); {
@@ -92,7 +92,7 @@ func (r *Random) Letter() Letter {
 	return r.LetterOf(size, headers)
 }
 
-// LetterOf makes a record with a value of this size, or a null one, and this many headers.
+// LetterOf makes a record with this many headers and a value of about this size. A small value may be null or empty instead.
 func (r *Random) LetterOf(size, headers int) Letter {
 	l := Letter{Own: dlq.Record{Key: r.key(), Value: r.value(size)}, mayFail: frameworks}
 	names := slices.Clone(nearMisses)
@@ -215,8 +215,8 @@ func (r *Random) headerName(known []string) string {
 	}
 }
 
-// nearMisses are names that a record's own headers may have: ordinary ones, and those
-// that are nearly a framework's.
+// nearMisses are names that a record's own headers may have: ordinary names, and names
+// that nearly are a framework's.
 var nearMisses = []string{
 	"", " ", "\x00", "\xff\xfe", "traceparent", "content-type", "X-Correlation-ID", "spring_json_header_types", "größe", "__TypeId__",
 	"kafka_dlt", "kafka_dlt_original-topic", "Kafka_dlt-original-topic", " kafka_dlt-original-topic", "kafka_original", "kafka_exception",

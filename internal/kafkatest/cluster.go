@@ -18,7 +18,7 @@ import (
 )
 
 // Cluster is a real Kafka of several brokers, which are numbered from 1. Broker 1 is also
-// the only controller. While it is stopped, the cluster does not notice when another
+// the only controller. While broker 1 is stopped, the cluster does not notice when another
 // broker stops.
 type Cluster struct {
 	brokers []*Server
@@ -33,7 +33,7 @@ func RealClusterOf(t testing.TB, brokers int) *Cluster {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		for _, broker := range c.brokers {
-			broker.Kill() // its data is not needed again
+			broker.Kill() // the data is not needed again
 		}
 	})
 	starts := make([]error, brokers)

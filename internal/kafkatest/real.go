@@ -57,7 +57,7 @@ func RealClusterOfVersion(t testing.TB, version string, properties ...string) *S
 	needTools(t)
 	server, err := newServer(t.TempDir(), version, properties...)
 	require.NoError(t, err)
-	t.Cleanup(server.Kill) // its data is not needed again
+	t.Cleanup(server.Kill) // the data is not needed again
 	return server
 }
 

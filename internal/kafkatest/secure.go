@@ -17,8 +17,8 @@ type SecureServer struct {
 	SSL, SASLSSL string
 }
 
-// RealSecureCluster starts a Kafka for one test. The authority issues its certificate and
-// those of its clients.
+// RealSecureCluster starts a Kafka for one test. The authority issues the broker's certificate,
+// and the broker accepts client certificates of the authority.
 func RealSecureCluster(t testing.TB, authority *certtest.Authority) *SecureServer {
 	t.Helper()
 	needTools(t)
@@ -39,7 +39,7 @@ func RealSecureCluster(t testing.TB, authority *certtest.Authority) *SecureServe
 	return s
 }
 
-// encryption has the properties that replace or extend those of a Server.
+// encryption has properties that replace or extend the properties of a Server.
 func (s *SecureServer) encryption(controller string) []string {
 	listeners := "PLAINTEXT://" + s.plain + ",SASL_PLAINTEXT://" + s.sasl + ",SSL://" + s.SSL + ",SASL_SSL://" + s.SASLSSL
 	return []string{

@@ -63,7 +63,7 @@ func newServer(dir, version string, further ...string) (*Server, error) {
 	return s, s.start()
 }
 
-// scramUsers are arguments of format.
+// scramUsers are the arguments of format that create the users.
 func scramUsers() []string {
 	return []string{
 		"--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", User, Password),
@@ -225,7 +225,7 @@ func (s *Server) stop(signal syscall.Signal) {
 
 func local(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
-// freePorts returns ports that are free now. If another program takes one before Kafka
+// freePorts returns ports that are free now. If another program takes a port before Kafka
 // does, the error contains Kafka's log, which says so.
 func freePorts(n int) ([]int, error) {
 	ports := make([]int, n)

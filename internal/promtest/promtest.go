@@ -21,7 +21,7 @@ import (
 )
 
 // Tool finds a program of Debian's packages prometheus and prometheus-alertmanager, which .ci/run
-// installs. Without it the test is skipped, and fails in CI.
+// installs. If the program is missing, the test fails in CI, and is skipped elsewhere.
 func Tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -32,7 +32,7 @@ func Tool(t *testing.T, name string) string {
 	return path
 }
 
-// Notified are what the receivers of an Alertmanager have received, by their names.
+// Notified has the notifications of each receiver of an Alertmanager, by the receiver's name.
 type Notified map[string]chan string
 
 // Next waits for a notification.
@@ -47,15 +47,15 @@ func (n Notified) Next(t *testing.T, receiver string) string {
 	}
 }
 
-// StartAlertmanager starts it with the shipped configuration, whose addresses are ours, and
-// which does not wait. It returns its URL.
+// StartAlertmanager starts Alertmanager with the shipped configuration, changed to the receivers of
+// the test and to short waits. It returns the URL of Alertmanager, and what the receivers get.
 func StartAlertmanager(t *testing.T) (base string, n Notified) {
 	t.Helper()
 	program := Tool(t, "prometheus-alertmanager")
 	dir := t.TempDir()
 	n = Notified{}
 	for _, receiver := range []string{"slack", "teams", "pager", "mail"} {
-		n[receiver] = make(chan string, 1000) // a full one would stop the receiver
+		n[receiver] = make(chan string, 1000) // a full channel would block the receiver
 	}
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -78,9 +78,9 @@ func StartAlertmanager(t *testing.T) (base string, n Notified) {
 	return run(t, program, "--config.file="+config, "--storage.path="+dir, "--cluster.listen-address="), n
 }
 
-// StartPrometheus scrapes the programs at the addresses every second, with the shipped rules, whose
-// alerts are not pending for minutes, and sends them to an Alertmanager. All belong to the team
-// that gets e-mail. It returns its URL.
+// StartPrometheus starts Prometheus, which scrapes the addresses every second and sends alerts to an
+// Alertmanager. It has the shipped rules, but alerts fire after a second instead of five minutes. Alerts
+// with a topic belong to the team payments, which gets e-mail. It returns the URL of Prometheus.
 func StartPrometheus(t *testing.T, alertmanager string, addresses ...string) (base string) {
 	t.Helper()
 	program := Tool(t, "prometheus")

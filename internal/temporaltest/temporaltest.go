@@ -1,6 +1,6 @@
-// Package temporaltest gives tests a real Temporal server. This is the server at
-// DLQ_TEST_TEMPORAL_ADDRESS if that is set. Otherwise it is one in-memory development
-// server for each test process, which the first test that needs it starts.
+// Package temporaltest gives tests a real Temporal server: the server at
+// DLQ_TEST_TEMPORAL_ADDRESS if that is set. Otherwise the first test that needs a server
+// starts an in-memory development server for its test process.
 //
 // The Temporal CLI comes from PATH, else from DLQ_TEST_TEMPORAL_BIN, else from .data/bin
 // in the module's folder, where it is built once.
@@ -160,8 +160,8 @@ func Client(t testing.TB, change ...func(*client.Options)) client.Client {
 	return c
 }
 
-// TaskQueue returns a name that no other test uses, in this process or in another one that
-// shares the server.
+// TaskQueue returns a name that no other test uses, in this process or in another process
+// that shares the server.
 func TaskQueue(t testing.TB) string {
 	t.Helper()
 	return fmt.Sprintf("%s-%s", strings.ReplaceAll(t.Name(), "/", "-"), strings.ToLower(rand.Text()[:10]))
