@@ -53,12 +53,15 @@ var (
 	serviceURL  = regexp.MustCompile(`^(tcp|udp|sctp)://`)
 )
 
+// dlqctlVariables may be set in the shell that starts a program.
+var dlqctlVariables = []string{"DLQ_URL", "DLQ_CONTEXT", "DLQ_TOKEN", "DLQ_TOKEN_FILE", "DLQ_CA_FILE"}
+
 // isOtherVariable recognises DLQ_ variables that are not keys: the path of the file,
-// variables of tests and of the development stack, and the service links that
+// variables of dlqctl, of tests and of the development stack, and the service links that
 // Kubernetes sets in every pod for a Service such as dlq-manager
 // (DLQ_MANAGER_SERVICE_HOST, DLQ_MANAGER_PORT=tcp://10.0.0.7:80, ...).
 func isOtherVariable(name, value string) bool {
-	return name == "DLQ_CONFIG" ||
+	return name == "DLQ_CONFIG" || slices.Contains(dlqctlVariables, name) ||
 		strings.HasPrefix(name, "DLQ_TEST_") || strings.HasPrefix(name, "DLQ_DEV_") ||
 		serviceLink.MatchString(name) ||
 		strings.HasSuffix(name, "_PORT") && serviceURL.MatchString(value)

@@ -243,6 +243,8 @@ func TestForeignVariablesAreIgnored(t *testing.T) {
 	t.Parallel()
 	_, err := config.Load("", []string{
 		"DLQ_TEST_DATABASE=x", "DLQ_DEV_ANYTHING=x", "dlq_server_port=x", "MY_DLQ_THING=x", "=odd", "none",
+		// of dlqctl
+		"DLQ_URL=http://127.0.0.1:8080", "DLQ_TOKEN=x", "DLQ_TOKEN_FILE=x", "DLQ_CA_FILE=x", "DLQ_CONTEXT=x",
 		// the service links of a Service named dlq-manager
 		"DLQ_MANAGER_SERVICE_HOST=10.0.0.7", "DLQ_MANAGER_SERVICE_PORT=80", "DLQ_MANAGER_SERVICE_PORT_HTTP=80",
 		"DLQ_MANAGER_PORT=tcp://10.0.0.7:80", "DLQ_MANAGER_PORT_80_TCP=tcp://10.0.0.7:80",
