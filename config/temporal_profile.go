@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -72,10 +73,15 @@ func (r *report) namesConnection() bool {
 }
 
 // storedProfile reads the profile from Temporal's own configuration file. The result is empty
-// without such a profile, unless TEMPORAL_PROFILE names the profile: then the error says so.
+// without such a profile, unless a variable names the file or the profile: then the error says so.
 func storedProfile(path string, env environment) (envconfig.ClientConfigProfile, error) {
 	if path == "" && env["TEMPORAL_PROFILE"] == "" {
 		return envconfig.ClientConfigProfile{}, nil
+	}
+	if named := env["TEMPORAL_CONFIG_FILE"]; named != "" { // envconfig accepts a file that does not exist
+		if _, err := os.Stat(named); err != nil {
+			return envconfig.ClientConfigProfile{}, err
+		}
 	}
 	return envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{
 		ConfigFilePath: path,

@@ -96,6 +96,9 @@ func TestTemporalConfigFileOfTheEnvironment(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "cloud.example", options.ConnectionOptions.TLS.ServerName)
 
+	missing := filepath.Join(t.TempDir(), "temporal.toml")
+	require.Contains(t, problemsOf(t, "", "TEMPORAL_CONFIG_FILE="+missing)[0], "temporal: Temporal's configuration file: stat "+missing)
+
 	problems := problemsOf(t, "", "TEMPORAL_CONFIG_FILE="+path, "TEMPORAL_PROFILE=nope")
 	require.Len(t, problems, 1)
 	require.Contains(t, problems[0], "unable to find profile nope")
