@@ -23,18 +23,18 @@ type Client struct {
 
 // Config has the settings of a client. The zero value is usable.
 type Config struct {
-	// HTTP sends the requests. Default: a client whose requests time out after 90 seconds, since the server may wait for 60.
-	// Its time-out does not hold for exports.
+	// HTTP sends the requests. Default: a client with a timeout of 90 seconds, since an answer may take the server 60 seconds.
+	// Exports ignore the timeout.
 	HTTP *http.Client
 	// Token authenticates the requests. Default: none.
 	Token TokenSource
 	// Retries is how often a safe request is sent again. Default: 3. Negative: never.
 	Retries int
-	// LongestDelay limits the time before a repetition. A server that asks for more gets none. Default: 30 seconds.
+	// LongestDelay limits the time before a request is sent again. If the server asks for more, only polls go on. Default: 30 seconds.
 	LongestDelay time.Duration
-	// PollEvery is the time between two looks at a running job. Default: one second.
+	// PollEvery is the time between two polls of a running job. Default: one second.
 	PollEvery time.Duration
-	// Unreachable gets the error of each failed look at a running job before it is repeated, and nil when the server answers
+	// Unreachable gets the error of each failed poll of a running job before the next poll, and nil when the server answers
 	// again. Default: nobody is told.
 	Unreachable func(error)
 	// UserAgent names the program in the server's log.
@@ -76,7 +76,7 @@ type Answer[T any] struct {
 	Header http.Header
 }
 
-// NotModified tells whether the answer is still the one with the tag of If-None-Match.
+// NotModified tells whether the answer still has the tag of If-None-Match.
 func (a *Answer[T]) NotModified() bool { return a.Status == http.StatusNotModified }
 
 // RequestID returns the id of the request, which the server's log has too.
@@ -88,10 +88,10 @@ func (a *Answer[T]) ETag() string { return a.Header.Get("ETag") }
 // Location returns the path to poll; empty if the answer has none.
 func (a *Answer[T]) Location() string { return a.Header.Get("Location") }
 
-// Page returns the address of the console's page about what was answered; empty if the server names none.
+// Page returns the address of the console's page about the same subject; empty if the server names no page.
 func (a *Answer[T]) Page() string { return PageOf(a.Header) }
 
-// PageOf returns the address of the console's page that the header of an answer names; empty without one.
+// PageOf returns the address of the console's page in the header of an answer; empty if the header names no page.
 func PageOf(header http.Header) string {
 	for _, link := range header.Values("Link") {
 		address, parameters, ok := strings.Cut(strings.TrimPrefix(link, "<"), ">")
@@ -105,10 +105,10 @@ func PageOf(header http.Header) string {
 // streamed is the type of an export.
 const streamed = "application/x-ndjson"
 
-// maxAnswer bounds what is read of an answer. The server's largest one is a message with its base64.
+// maxAnswer bounds the bytes that are read of an answer. The server's largest answer is a message with its bytes in base64.
 const maxAnswer = 256 << 20
 
-// send sends a request, again if that is safe, and decodes the answer.
+// send sends a request, repeats it after a failure if that is safe, and decodes the answer.
 func send[T any](ctx context.Context, c *Client, r *request, options []RequestOption) (*Answer[T], error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -148,7 +148,6 @@ type received struct {
 	content []byte
 }
 
-// once sends a request one time.
 func (c *Client) once(ctx context.Context, r *request, token string) (*received, error) {
 	var body io.Reader
 	if r.body != nil {

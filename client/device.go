@@ -15,14 +15,14 @@ import (
 // ErrSignIn is wrapped by the errors of a DeviceFlow that only a new sign-in repairs.
 var ErrSignIn = errors.New("sign in again")
 
-// Tokens are kept between the processes of a sign-in.
+// Tokens has the tokens of a sign-in. A TokenStore keeps them for later processes.
 type Tokens struct {
-	// Issuer and ClientID are where the tokens come from. They go to no other provider.
+	// Issuer and ClientID tell where the tokens come from. The tokens go to no other provider.
 	Issuer   string `json:"issuer"`
 	ClientID string `json:"client_id"`
 	Access   string `json:"access_token,omitempty"`
 	Refresh  string `json:"refresh_token,omitempty"`
-	// Expires and Renew are when the access token ends, and when it is replaced; zero if the provider does not say.
+	// The access token ends at Expires, and is replaced from Renew on. Both are zero if the provider does not tell its lifetime.
 	Expires time.Time `json:"expires,omitzero"`
 	Renew   time.Time `json:"renew,omitzero"`
 }
@@ -38,9 +38,9 @@ type TokenStore interface {
 	Lock(ctx context.Context) (unlock func(), err error)
 }
 
-// DevicePrompt is what the person has to be shown. The texts are the provider's.
+// DevicePrompt has the texts for the person who signs in. They come from the provider.
 type DevicePrompt struct {
-	// URL is the page that asks for Code. PageWithCode has the code already; it may be empty.
+	// URL is the page that asks for Code. PageWithCode is a page that needs no typing; empty if the provider has no such page.
 	URL, Code, PageWithCode string
 	Expires                 time.Time
 }
@@ -51,7 +51,7 @@ type DeviceConfig struct {
 	Issuer string
 	// ClientID is a public client that may use the device flow.
 	ClientID string
-	// Scopes to ask for. Default: openid. Some providers give a refresh token for offline_access only.
+	// Scopes to ask for. Default: openid. Some providers give a refresh token only for the scope offline_access.
 	Scopes []string
 	Store  TokenStore
 	// HTTP sends the requests to the provider; redirects are not followed. Default: a client with a timeout of 30 seconds.
@@ -65,14 +65,14 @@ type DeviceFlow struct {
 	http   *http.Client
 
 	mutex    sync.Mutex
-	provider *provider // as announced; nil before it is asked
+	provider *provider // nil until its metadata is read
 	tokens   Tokens
 	refused  string // an access token that the server does not accept
 }
 
 var _ Renewer = (*DeviceFlow)(nil)
 
-// NewDeviceFlow asks nobody yet.
+// NewDeviceFlow checks the settings. It sends no request.
 func NewDeviceFlow(config DeviceConfig) (*DeviceFlow, error) {
 	if config.ClientID == "" || config.Store == nil {
 		return nil, errors.New("a sign-in needs the id of a client and a store")
@@ -87,11 +87,11 @@ func NewDeviceFlow(config DeviceConfig) (*DeviceFlow, error) {
 	if config.HTTP != nil {
 		sender = *config.HTTP
 	}
-	sender.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // it could leave the provider
+	sender.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // to keep secrets at the provider
 	return &DeviceFlow{config: config, http: &sender}, nil
 }
 
-// SignIn has the person confirm a code, and keeps the tokens. show gets the page and the code; SignIn then waits until the
+// SignIn has the person confirm a code, and saves the tokens. show gets the page and the code. Then SignIn waits until the
 // person has decided, the code has expired or ctx ends.
 func (f *DeviceFlow) SignIn(ctx context.Context, show func(DevicePrompt)) error {
 	f.mutex.Lock()
@@ -157,7 +157,7 @@ func (f *DeviceFlow) keep(ctx context.Context, tokens Tokens) error {
 	return f.config.Store.Save(tokens)
 }
 
-// SignOut removes the tokens and has the provider end their session, if it can.
+// SignOut removes the tokens, and revokes the refresh token if the provider supports that.
 func (f *DeviceFlow) SignOut(ctx context.Context) error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -179,8 +179,8 @@ func (f *DeviceFlow) SignOut(ctx context.Context) error {
 	return f.post(ctx, p.Revocation, url.Values{"token": {tokens.Refresh}, "token_type_hint": {"refresh_token"}}, nil)
 }
 
-// Token returns the access token, a new one if the current one is about to expire. The error wraps ErrSignIn if nobody is
-// signed in or the session has ended.
+// Token returns the access token. If the token expires soon or was refused, Token refreshes it first. The error wraps ErrSignIn
+// if nobody is signed in or the session has ended.
 func (f *DeviceFlow) Token(ctx context.Context) (string, error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -212,7 +212,7 @@ func (f *DeviceFlow) Token(ctx context.Context) (string, error) {
 	return f.tokens.Access, nil
 }
 
-// Refused makes the next call of Token refresh, if there is a refresh token.
+// Refused makes the next call of Token refresh the access token, if there is a refresh token.
 func (f *DeviceFlow) Refused(token string) bool {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -223,8 +223,8 @@ func (f *DeviceFlow) Refused(token string) bool {
 	return f.tokens.Refresh != ""
 }
 
-// usable tells whether the access token can be sent. Without a refresh token it is sent until the server refuses it, which
-// says why.
+// usable tells whether the access token can be sent. Without a refresh token, even an expired token is sent: the server's
+// refusal gives the reason.
 func (f *DeviceFlow) usable() bool {
 	t := f.tokens
 	return t.Access != "" && t.Access != f.refused && (t.Refresh == "" || t.Renew.IsZero() || time.Now().Before(t.Renew))
@@ -240,8 +240,8 @@ func (f *DeviceFlow) load() error {
 	return err
 }
 
-// refresh gets new tokens and keeps them. It outlives the request behind it: the provider may take the former refresh token back
-// before its answer is read.
+// refresh gets new tokens and saves them. It does not end with ctx: the provider may revoke the former refresh token before
+// its answer with the new one has been read.
 func (f *DeviceFlow) refresh(ctx context.Context) error {
 	if f.tokens.Refresh == "" {
 		return fmt.Errorf("nobody is signed in: %w", ErrSignIn)

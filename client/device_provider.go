@@ -64,7 +64,7 @@ func checkProviderURL(name, address string) error {
 
 func isLoopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
 
-// seconds bounds a number of the provider to a day.
+// seconds reads a number of seconds from the provider, at most a day.
 func seconds(n float64, otherwise time.Duration) time.Duration {
 	if n <= 0 {
 		return otherwise
@@ -94,7 +94,7 @@ func (f *DeviceFlow) exchange(ctx context.Context, p *provider, form url.Values)
 	return tokens, nil
 }
 
-// providerError is a refusal of the provider, or its absence.
+// providerError tells that the provider has refused a request or does not answer.
 type providerError struct {
 	code, text string
 	mayPass    bool // the same request may succeed later
@@ -114,7 +114,7 @@ func (f *DeviceFlow) post(ctx context.Context, address string, form url.Values, 
 	return f.do(request, answer, slices.Concat(form["refresh_token"], form["device_code"], form["token"])...)
 }
 
-// do sends a request and decodes the answer, unless that is nil. No error has the secrets, which a provider may repeat.
+// do sends a request, and decodes the response into answer unless answer is nil. A provider may quote the secrets; errors do not.
 func (f *DeviceFlow) do(request *http.Request, answer any, secrets ...string) error {
 	request.Header.Set("Accept", "application/json")
 	response, err := f.http.Do(request)
@@ -131,7 +131,7 @@ func (f *DeviceFlow) do(request *http.Request, answer any, secrets ...string) er
 			Code string `json:"error"`
 			Text string `json:"error_description"`
 		}
-		_ = json.Unmarshal(content, &refusal) // another answer has no code
+		_ = json.Unmarshal(content, &refusal) // an answer that is not JSON has no code
 		for _, secret := range secrets {
 			refusal.Code, refusal.Text = strings.ReplaceAll(refusal.Code, secret, "…"), strings.ReplaceAll(refusal.Text, secret, "…")
 		}

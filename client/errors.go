@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// APIError is the answer to a request that the server, or a proxy before it, did not serve.
+// APIError is the answer to a request that the server, or a proxy in front of it, did not serve.
 type APIError struct {
 	Status int
-	// Code is empty if another program than the server has answered.
+	// Code is empty if a program other than the server has answered.
 	Code      ErrorCode
 	Message   string
 	RequestID string
@@ -51,7 +51,7 @@ func CodeOf(err error) ErrorCode {
 	return ""
 }
 
-// maxErrorBody bounds what is read of an answer with an error.
+// maxErrorBody bounds the bytes that are read of an answer with an error.
 const maxErrorBody = 64 << 10
 
 // readError decodes an answer with a status of 400 or more.
@@ -69,7 +69,7 @@ func readError(response *received) error {
 	}
 }
 
-// foreign tells whether something else than the server has answered, such as the sign-in page of a proxy.
+// foreign returns an error if the answer is not the server's JSON but, for example, the sign-in page of a proxy.
 func foreign(response *received) error {
 	content := response.content
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))

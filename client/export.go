@@ -21,8 +21,8 @@ type ExportedMessage struct {
 
 // ExportError is the error of an export that has begun and was cut off.
 type ExportError struct {
-	// Cursor continues the export after its last message; empty if no message came, unless the export itself
-	// began at a cursor.
+	// Cursor continues the export after the last message that came. If no message came, Cursor is where the export
+	// began: empty for the beginning of the topic.
 	Cursor string
 	// Count is how many messages came.
 	Count int64
@@ -43,9 +43,9 @@ var errNoEnd = errors.New("the answer ended without its last line")
 // SeeEnd puts the last line of a complete export into end. Its cursor is where a later export continues.
 func SeeEnd(end *EndLine) RequestOption { return func(r *request) { r.end = end } }
 
-// Export reads whole messages of a topic, the oldest first, one at a time. params may be nil. The export is complete
-// unless the last element has an error, which is an *ExportError after the first message. No time limits the export but
-// ctx. Each line is in memory alone, at most 256 MiB.
+// Export reads whole messages of a topic, the oldest first. params may be nil. The export is complete unless the last
+// element has an error, which is an *ExportError if the answer was cut off. Only ctx limits the time. One line at a time
+// is in memory, at most 256 MiB.
 func (c *Client) Export(ctx context.Context, topic string, params *ExportMessagesParams, options ...RequestOption) iter.Seq2[ExportedMessage, error] {
 	return func(yield func(ExportedMessage, error) bool) {
 		r := requestExportMessages(ctx, topic, params)
@@ -109,14 +109,14 @@ func (c *Client) export(ctx context.Context, r *request, options []RequestOption
 	return cut
 }
 
-// exportLine is any line of an export.
+// exportLine is a line of an export: a message, the end, or an error.
 type exportLine struct {
 	ExportedMessage
 	End   *struct{}  `json:"end"`
 	Error *ErrorBody `json:"error"`
 }
 
-// read decodes the line. A part of a line is no JSON.
+// read decodes the line. A line that was cut off is no JSON, so it is an error.
 func (l *exportLine) read() error {
 	if err := json.Unmarshal(l.Raw, l); err != nil {
 		return fmt.Errorf("a line differs from the contract of this client: %w", err)

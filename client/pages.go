@@ -77,7 +77,7 @@ func (c *Client) AllOperations(ctx context.Context, params *ListOperationsParams
 	})
 }
 
-// first copies the parameters: the cursor of the copy moves.
+// first copies the parameters, because paging changes their cursor.
 func first[T any](params *T) T {
 	if params == nil {
 		return *new(T)
@@ -85,7 +85,7 @@ func first[T any](params *T) T {
 	return *params
 }
 
-// pages yields the elements of all pages, and ends with the first error. An empty page may have a next one.
+// pages yields the elements of all pages, and ends with the first error. Another page may follow an empty page.
 func pages[T any](cursor **string, page func() ([]T, *string, error)) iter.Seq2[T, error] {
 	begin := *cursor
 	return func(yield func(T, error) bool) {

@@ -10,8 +10,8 @@ import (
 )
 
 // PlanBody returns parameters as the fields of a plan or a job. Filters have the names that they have in a list: `header.tenant=acme`
-// becomes `"headers": {"tenant": "acme"}`. Other fields have their own names, such as `rate_limit` and `ramp.steps`. Where a number is
-// needed and the text is none, the field has the text, so that the API says what is wrong with it.
+// becomes `"headers": {"tenant": "acme"}`. Other fields have their own names, such as `rate_limit` and `ramp.steps`. If a field needs a
+// number and its text is no number, the field gets the text, so that the API explains the mistake.
 func PlanBody(parameters url.Values) map[string]any {
 	body, not := map[string]any{}, map[string]any{}
 	for _, parameter := range slices.Sorted(maps.Keys(parameters)) {
@@ -38,8 +38,8 @@ func PlanBody(parameters url.Values) map[string]any {
 	return body
 }
 
-// merged has the members of two objects. Other values of one field become a list, which the API refuses: a filter that gets lost would
-// match more.
+// merged has the members of both objects. Any other two values become a list, which the API refuses: without one of the filters, more
+// messages would match.
 func merged(a, b any) any {
 	members, isObject := a.(map[string]any)
 	more, areObjects := b.(map[string]any)
@@ -65,7 +65,7 @@ func fieldOf(parameter string, values []string) (field string, value any) {
 	}
 }
 
-// fieldValue is the value of a field in JSON. Only a field that has a list takes several values: the API refuses the others.
+// fieldValue is the value of a field in JSON. Several values become a list, which the API refuses if the field is no list.
 func fieldValue(name string, values []string) any {
 	text := strings.Join(values, ",")
 	switch name {
@@ -99,7 +99,7 @@ func fieldValue(name string, values []string) any {
 	return text
 }
 
-// number is a number as it was written, so that each digit stays, or else the text.
+// number returns a number as it was written, so that no digit is lost. A text that is no number stays a text.
 func number(text string, err error) any {
 	if err == nil && json.Valid([]byte(text)) {
 		return json.Number(text)

@@ -18,9 +18,9 @@ type request struct {
 	body         any
 	// isPoll is set if the request is repeated until its context ends.
 	isPoll bool
-	// isKnown is set if the server has answered an earlier poll: there is something to wait for.
+	// isKnown is set if the server has answered an earlier poll, so the awaited job exists.
 	isKnown bool
-	// isStream is set for an export, whose answer takes any time. end gets its last line.
+	// isStream is set for an export, whose answer may take any time. end gets the last line of the answer.
 	isStream bool
 	end      *EndLine
 	// seen gets the header of the answer.
@@ -31,7 +31,7 @@ type request struct {
 type RequestOption func(*request)
 
 // Query adds a query parameter. It is for the parameters whose names the caller chooses: `header.NAME`,
-// `payload.PATH`, and these after `not.`.
+// `payload.PATH`, `not.header.NAME` and `not.payload.PATH`.
 func Query(name string, values ...string) RequestOption {
 	return func(r *request) {
 		for _, value := range values {
@@ -73,7 +73,7 @@ func (r *request) check() error {
 	return nil
 }
 
-// setQuery adds a parameter unless it is nil: several times if it is a list to explode, else separated by commas.
+// setQuery adds a parameter unless value is nil. With explode, each element of a list is a parameter; else commas join the elements.
 func (r *request) setQuery(name string, value any, explode bool) {
 	texts := texts(reflect.ValueOf(value))
 	if !explode && len(texts) > 1 {
@@ -90,7 +90,7 @@ func (r *request) setHeader(name string, value any) {
 	}
 }
 
-// texts writes a parameter: nothing for nil, and each element of a list.
+// texts returns the texts of a parameter: no text for nil, and a text for each element of a list.
 func texts(value reflect.Value) []string {
 	if value.Kind() == reflect.Pointer {
 		if value.IsNil() {

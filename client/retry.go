@@ -11,11 +11,11 @@ import (
 	"unicode"
 )
 
-// firstDelay is the time before the first repetition, unless the server asks for another. It doubles each time.
+// firstDelay is the least time before a request is sent again, unless the server names a time. The delay doubles with each attempt.
 const firstDelay = 200 * time.Millisecond
 
-// safe tells whether a request may be sent twice: it changes nothing, or the server recognises it by its key, or by its
-// plan, which has a single job.
+// safe tells whether a request may be sent twice: it changes nothing, or the server recognises it by its key, or it starts
+// a plan, which can start only one job.
 func (r *request) safe() bool {
 	if r.method == http.MethodGet || r.header.Get("Idempotency-Key") != "" {
 		return true
@@ -25,8 +25,8 @@ func (r *request) safe() bool {
 	return err == nil && planned.Plan != ""
 }
 
-// deliver sends a request until it is answered. It is sent again if it is safe and the failure may pass. A refused
-// token is replaced once, for every method: the server has then done nothing.
+// deliver sends a request, and sends it again if that is safe and the failure may pass. If the server refuses the token, a
+// request of any method is sent once more with a new token: the server has done nothing.
 func (c *Client) deliver(ctx context.Context, r *request) (*received, error) {
 	renewed := false
 	for attempt := 0; ; attempt++ {
@@ -60,7 +60,7 @@ func (c *Client) deliver(ctx context.Context, r *request) (*received, error) {
 	}
 }
 
-// tell tells of an outage that a poll outlasts, and with nil of its end.
+// tell reports an outage during a poll to Config.Unreachable. nil reports the end of the outage.
 func (c *Client) tell(r *request, outage error) {
 	if r.isPoll && c.config.Unreachable != nil {
 		c.config.Unreachable(outage)
@@ -90,7 +90,7 @@ func (c *Client) delay(r *request, attempt int, response *received, err error) (
 	return min(backoff, c.config.LongestDelay), true
 }
 
-// passing tells whether an answer may be one of a failure or an upgrade: a proxy that has lost its server answers 404 itself.
+// passing tells whether an answer may be due to an outage or an upgrade. A proxy answers 404 itself while its server is away.
 func passing(response *received) bool {
 	return response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusNotFound && foreign(response) != nil
 }

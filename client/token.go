@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TokenSource returns the token of each request. A sign-in that talks to an identity provider, such as OpenID's
-// device flow, is one that is also a Renewer.
+// TokenSource returns the token of each request. A sign-in at an identity provider, such as DeviceFlow, is also a
+// Renewer.
 type TokenSource interface {
 	Token(ctx context.Context) (string, error)
 }
@@ -22,7 +22,7 @@ type TokenSource interface {
 // Renewer is a TokenSource that can get another token when the server refuses the current one.
 type Renewer interface {
 	TokenSource
-	// Refused hears which token was answered with 401, and tells whether Token may return another.
+	// Refused gets the token that the server answered with 401, and tells whether Token may return another token.
 	Refused(token string) bool
 }
 
@@ -41,7 +41,7 @@ type fileToken struct {
 	size     int64
 }
 
-// FileToken reads a token from a file, and again when the file changes. Space around the token is ignored.
+// FileToken reads a token from a file, and reads the file again when it changes. Space around the token is ignored.
 func FileToken(path string) TokenSource { return &fileToken{path: path} }
 
 func (f *fileToken) Token(context.Context) (string, error) {
@@ -66,7 +66,7 @@ func (f *fileToken) Token(context.Context) (string, error) {
 	return token, nil
 }
 
-// maxToken is more than the headers of a request may have.
+// maxToken is in bytes: more than a server accepts in the headers of a request.
 const maxToken = 64 << 10
 
 func readToken(path string) ([]byte, error) {
@@ -82,7 +82,7 @@ func readToken(path string) ([]byte, error) {
 	return content, err
 }
 
-// Refused reads the file again: a change within the same tick of its clock is not seen otherwise.
+// Refused reads the file again: Token does not see a change that leaves the file's size and time as they were.
 func (f *fileToken) Refused(token string) bool {
 	f.mutex.Lock()
 	f.token = ""
@@ -99,7 +99,7 @@ type commandToken struct {
 	token string
 }
 
-// CommandToken runs a program whose output is a token, and again when the server refuses the token.
+// CommandToken runs a program whose output is a token, and runs it again when the server refuses the token.
 func CommandToken(name string, args ...string) TokenSource {
 	return &commandToken{name: name, args: args}
 }
@@ -126,7 +126,7 @@ func (c *commandToken) Token(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// Refused forgets the token, unless another request has replaced it already.
+// Refused forgets the token, unless another request has already replaced it.
 func (c *commandToken) Refused(token string) bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

@@ -32,9 +32,9 @@ func (t Job) Summary() (JobSummary, error) {
 	return summary, err
 }
 
-// RunJob starts a job, or joins the running one, and waits for its end. seen, which may be nil, gets the job each time
-// it has changed. When ctx ends, RunJob returns and the job goes on. Once the job is started, RunJob outlasts an outage of the
-// server as Follow does.
+// RunJob starts a job, or joins the running job for the same work, and waits for its end. seen, which may be nil, gets the
+// job after each change. When ctx ends, RunJob returns and the job continues. Once the job is started, RunJob outlasts an
+// outage of the server as Follow does.
 func (c *Client) RunJob(ctx context.Context, start JobStart, seen func(Job)) (Job, error) {
 	prefer := "respond-async"
 	answer, err := c.CreateJob(ctx, &CreateJobParams{Prefer: &prefer}, start)
@@ -60,9 +60,9 @@ func jobEnded(job Job) (bool, error) {
 	return summary.Ended(), err
 }
 
-// Follow reads the Location of an answer until ended says so or ctx ends. Unchanged answers are not sent again. seen,
-// which may be nil, gets each changed answer. While the server is unreachable or unavailable, Follow goes on, whatever
-// Config.Retries says, and tells Config.Unreachable.
+// Follow polls the Location of an answer until ended returns true or an error, or ctx ends. The server sends an answer
+// only if it has changed. seen, which may be nil, gets each changed answer. While the server is unreachable or unavailable,
+// Follow continues regardless of Config.Retries, and tells Config.Unreachable.
 func Follow[T any](ctx context.Context, c *Client, location string, ended func(T) (bool, error), seen func(T)) (T, error) {
 	var last T
 	path, err := c.pathOf(location)
@@ -96,7 +96,7 @@ func Follow[T any](ctx context.Context, c *Client, location string, ended func(T
 	}
 }
 
-// pathOf returns the path of a location below the server's address. The token goes to no other server.
+// pathOf returns the path of a location below the server's address. It refuses other servers, which must not get the token.
 func (c *Client) pathOf(location string) (string, error) {
 	to, err := url.Parse(location)
 	if err != nil {
