@@ -11,20 +11,20 @@ import (
 // archiveData is the page that finds archived messages.
 type archiveData struct {
 	Topic string
-	// Topics are suggestions. The archive may know more of them.
+	// Topics are suggestions. The archive may have messages of further topics.
 	Topics []client.Topics_Topics
-	// Others are the filters, which the form that names the topic keeps.
+	// Others are the filters. The form that chooses the topic keeps them.
 	Others url.Values
 	messageList
 
-	// RestoreAll is the page of the plan that restores everything that was found.
+	// RestoreAll is the page that makes a plan to restore all messages that match the filters.
 	RestoreAll string
 }
 
 // archivedStatuses are the statuses of archived messages.
 var archivedStatuses = []filter{{"status", "DEAD"}, {"status", "RESOLVED"}}
 
-// archive finds archived messages. The parameters of the page are the API's.
+// archive finds archived messages. The page and the API have the same parameters.
 func (v *visit) archive() (*answer, error) {
 	topic := strings.TrimSpace(v.URL.Query().Get("topic"))
 	list := messageList{filterForm: v.filterForm("/archive", url.Values{"topic": {topic}}, archivedStatuses...)}

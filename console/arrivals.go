@@ -42,7 +42,7 @@ func arrivalsChart(v *visit, list client.SeriesList, isMonth bool) *chart {
 	return c
 }
 
-// chartOf draws arrivals, with wide steps of the list as one. The largest topics come first in the list, and stay apart.
+// chartOf draws arrivals. A column is the sum of wide steps of the list. The first topics, which are the largest, get a colour each.
 func (v *visit) chartOf(list client.SeriesList, wide int) *chart {
 	c := &chart{ID: "arrivals", Step: time.Hour * time.Duration(wide)}
 	if list.Step == client.SeriesListStepMinute {

@@ -13,7 +13,7 @@ import (
 //go:embed assets/*
 var assetFiles embed.FS
 
-// assets are the files that pages load, by the name that has their digest. Browsers keep them for ever.
+// assets are the files that pages load. A name contains the digest of its file, so browsers may keep the file for ever.
 var assets, assetNames = loadAssets()
 
 func loadAssets() (files map[string][]byte, names map[string]string) {
@@ -43,5 +43,5 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(r.PathValue("file"))))
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	_, _ = w.Write(content) // the browser is gone otherwise
+	_, _ = w.Write(content) // it fails only if the browser is gone
 }

@@ -12,14 +12,14 @@ import (
 	"dlqmanager/client"
 )
 
-// auditData is the page that shows who changed what and why.
+// auditData is the page of the audit: it shows who asked for which change, and why.
 type auditData struct {
 	listing
 
 	Operations []client.Operation
 }
 
-// audit shows the operations, the newest first. The parameters of the page are the API's.
+// audit shows the operations, the newest first. The page and the API have the same parameters.
 func (v *visit) audit() (*answer, error) {
 	asked := v.URL.Query()
 	if clean := cleanFilters(asked); clean.Encode() != asked.Encode() {
@@ -37,7 +37,7 @@ func (v *visit) audit() (*answer, error) {
 	return showFiltered("audit", v.text("Audit"), d, d.Refused)
 }
 
-// Time is a filter that is a time, for the field of a form.
+// Time writes the time of a filter as the field of a form reads it.
 func (d auditData) Time(name string) string {
 	at, err := time.Parse(time.RFC3339, d.Asked.Get(name))
 	if err != nil {
@@ -46,10 +46,10 @@ func (d auditData) Time(name string) string {
 	return at.UTC().Format("2006-01-02T15:04:05")
 }
 
-// Actions are the names of what the audit records.
+// Actions are the names of the actions that the audit records.
 func (auditData) Actions() []string { return slices.Sorted(maps.Keys(wordings["action"])) }
 
-// Page is the page of what an operation concerns; empty if the target has none.
+// Page is the page of the target of an operation; empty if the target has no page.
 func (auditData) Page(o client.Operation) string {
 	pages := map[string]string{"message": "/messages/", "job": "/jobs/", "group": "/groups/"}
 	page, ok := pages[valueOf(o.Target)]
@@ -63,8 +63,8 @@ func (auditData) Page(o client.Operation) string {
 	}
 }
 
-// Indented writes the detail of an operation, its filter, its counts or its error, for people; nothing if there is none. Numbers stay as
-// they are written.
+// Indented writes the detail of an operation, such as its filter, its counts or its error, with indents. It keeps all digits of numbers.
+// The text is empty if there is no detail.
 func (auditData) Indented(detail json.RawMessage) string {
 	if text := strings.TrimSpace(string(detail)); text == "" || text == "null" || text == "{}" {
 		return ""
@@ -76,8 +76,8 @@ func (auditData) Indented(detail json.RawMessage) string {
 	return out.String()
 }
 
-// cleanFilters leaves out empty fields, and writes times, which are in UTC, as the API reads them. So the address of the page has the
-// filters that are in use, and nothing else.
+// cleanFilters leaves out empty fields, and writes times, which a form has in UTC, as the API reads them. So the address of the page
+// has only the filters that are in use.
 func cleanFilters(asked url.Values) url.Values {
 	clean := url.Values{}
 	for name, values := range asked {
@@ -94,7 +94,7 @@ func cleanFilters(asked url.Values) url.Values {
 	return clean
 }
 
-// Chips are the filters in use, by the names of the API.
+// Chips are the filters in use, with the names that the API gives them.
 func (d auditData) Chips() []chip {
 	names := slices.Sorted(maps.Keys(without(d.Asked, "cursor", "page_size")))
 	return d.chips(names, func(name, value string) string { return name + ": " + value })

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// barWidth is how wide the picture of a bar is in its own units.
+// barWidth is the width of a bar, in the units of its SVG.
 const barWidth = 1000
 
 // barPart is a part of a bar. Class is a colour of the style sheet.
@@ -16,14 +16,14 @@ type barPart struct {
 	X, Width string
 }
 
-// bar is a whole with its parts. Whatever no part covers stays empty.
+// bar is a whole with its parts. The rest of the whole stays empty.
 type bar struct {
 	// Text says the bar in words.
 	Text  string
 	Parts []barPart
 }
 
-// barOf draws the parts of a whole one after the other. A part without messages is left out; a small one stays visible.
+// barOf draws the parts of a whole side by side. It leaves out a part without messages, and keeps a small part visible.
 func (l locale) barOf(whole int64, parts ...barPart) bar {
 	var sum int64
 	for _, p := range parts {

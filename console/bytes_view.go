@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxShownText is how much of a value is on the page. The rest is in the download.
+	// maxShownText is how many bytes of a value are on the page. The download has all of them.
 	maxShownText = 64 << 10
-	// maxShownHex is less, since a dump is five times as long as its bytes.
+	// maxShownHex is lower, since a dump is about five times as long as its bytes.
 	maxShownHex = 16 << 10
 	maxShownKey = 1 << 10
 )
@@ -28,16 +28,16 @@ const (
 
 // bytesView shows a value or a key.
 type bytesView struct {
-	// Part is its name in the address of the download.
+	// Part names the value or the key in the address of the download.
 	Part   string
 	IsNull bool
 	Size   int64
-	// View is the one that is shown, Views are those that can be.
+	// View is the view that is shown, Views are the possible views.
 	View   string
 	Views  []string
 	Tokens []token
 	Text   string
-	// Shown is how many bytes are shown, if not all.
+	// Shown is how many bytes are shown; 0 if all are.
 	Shown int64
 	// IsDecoded is set if the JSON was made with a schema.
 	IsDecoded bool
@@ -45,7 +45,7 @@ type bytesView struct {
 	IsBroken bool
 }
 
-// viewBytes shows bytes in the wanted view if it is possible, else in the first that is. decoded is the JSON of a schema, if any.
+// viewBytes shows bytes in the wanted view, or in the first possible view. decoded is the JSON that a schema made of them, if any.
 func viewBytes(part string, from *client.Bytes, decoded json.RawMessage, wanted string, limit int) bytesView {
 	b := bytesView{Part: part, IsNull: from == nil}
 	if b.IsNull {
@@ -97,19 +97,19 @@ func (b *bytesView) cut(shown int) {
 	}
 }
 
-// isPlain tells whether bytes are a text that a form shows and sends back as it is, but for its line ends.
+// isPlain tells whether bytes are a text that a form sends back unchanged, except for its line ends.
 func isPlain(content []byte) bool {
 	isControl := func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' && r != '\r' || r == 0x7f }
 	return utf8.Valid(content) && !bytes.ContainsFunc(content, isControl)
 }
 
-// isTurning tells whether a character is invisible and changes how the text around it looks.
+// isTurning tells whether a character is invisible and may change how the text around it looks.
 func isTurning(r rune) bool {
 	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200e || r == 0x200f || r == 0x061c ||
 		r >= 0x200b && r <= 0x200d || r == 0xfeff || r == 0x2028 || r == 0x2029
 }
 
-// unixLines makes the line ends that a browser makes of a text in a form, after visit.typed.
+// unixLines writes line ends as they come back from a form: a browser sends CR LF for each, and visit.typed makes LF of that.
 func unixLines(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 }

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// chart is a picture of numbers over time: columns that stack the numbers of several series, and marks of what happened.
-// The template "chart" draws it, with a key and a table of the same numbers. The picture has the width of its place and texts
-// of one size, so that it is read on a phone too; therefore its x are percentages.
+// chart is a picture of numbers over time: columns that stack the numbers of several series, and marks of events.
+// The template "chart" draws the picture, its key, and a table of the same numbers. The picture fills its place, but its texts
+// keep their size, so that people can read them on a phone too. Therefore x positions are percentages.
 type chart struct {
 	// ID is unique in its page.
 	ID string
-	// Title says what is counted and over which time.
+	// Title names the numbers and their time.
 	Title string
 	From  time.Time
 	Step  time.Duration
@@ -22,14 +22,14 @@ type chart struct {
 	Marks  []mark
 }
 
-// line is one series of a chart. Class 1 to 6 are the colours of series, 0 is for the rest.
+// line is one series of a chart. Classes 1 to 6 are the colours of series; class 0 is for the sum of all other series.
 type line struct {
 	Name   string
 	Class  int
 	Points []int64
 }
 
-// mark is something that happened, such as a deploy. Kind is the name of an icon.
+// mark is an event, such as a decision about a cause. Kind is the name of an icon.
 type mark struct {
 	At         time.Time
 	Kind, Text string
@@ -38,10 +38,10 @@ type mark struct {
 // column is one step of a chart.
 type column struct {
 	From, To time.Time
-	// X and Width are the place of the column, BarX and BarWidth of what is drawn in it.
+	// X and Width are the place of the column, BarX and BarWidth the place of its bar.
 	X, Width, BarX, BarWidth string
 	Parts                    []part
-	// Sum is the number of all series.
+	// Sum is the sum over all series.
 	Sum int64
 }
 
@@ -71,12 +71,12 @@ type gridLine struct {
 const (
 	// chartHeight is the height of the plot in pixels.
 	chartHeight = 150
-	// chartTop is free space above the highest number; a row of marks takes as much.
+	// chartTop is the free space above the highest number, and the height of a row of marks, in pixels.
 	chartTop = 20
-	// markRows bounds the rows of marks that would cover each other.
+	// markRows is the number of rows for marks that would cover each other.
 	markRows   = 3
 	chartTicks = 5
-	// leastHeight makes a small number visible beside large ones.
+	// leastHeight, in pixels, keeps a small number visible beside large ones.
 	leastHeight = 1.5
 )
 
@@ -109,7 +109,7 @@ func (c chart) Columns() []column {
 	return columns
 }
 
-// Sum is the number of all steps and series.
+// Sum is the sum over all steps and series.
 func (c chart) Sum() int64 {
 	var sum int64
 	for _, value := range c.sums() {
@@ -123,7 +123,7 @@ func (c chart) Peak() column {
 	return slices.MaxFunc(append(c.Columns(), column{}), func(a, b column) int { return cmp.Compare(a.Sum, b.Sum) })
 }
 
-// PlacedMarks are the marks in the time of the chart, in the order of time.
+// PlacedMarks are the marks within the time of the chart, the oldest first.
 func (c chart) PlacedMarks() []placedMark {
 	var placed []placedMark
 	marks := slices.SortedFunc(slices.Values(c.Marks), func(a, b mark) int { return a.At.Compare(b.At) })
@@ -146,7 +146,7 @@ func (c chart) PlacedMarks() []placedMark {
 	return placed
 }
 
-// Grid returns the highest round number and its half.
+// Grid returns the lines at the upper edge and at its half, if the half is a whole number.
 func (c chart) Grid() []gridLine {
 	scale, top := c.scale(), float64(c.Top())
 	lines := []gridLine{{scale, pixels(top)}}
@@ -174,7 +174,7 @@ func (c chart) IsShort() bool { return c.To().Sub(c.From) < 10*time.Minute }
 // To is the end of the last step.
 func (c chart) To() time.Time { return c.From.Add(time.Duration(c.steps()) * c.Step) }
 
-// Top is the y of the highest number.
+// Top is the y of the upper edge.
 func (c chart) Top() int {
 	if len(c.Marks) > 0 {
 		return chartTop * markRows

@@ -1,7 +1,7 @@
 package console
 
-// stacked makes the series of a chart from many, of which the largest come first: a few have a colour each, and all others are
-// one series, which rest names.
+// stacked makes the series of a chart. The first limit series get a colour each; the others become one series with the name
+// rest. So the caller puts the largest series first.
 func stacked(all []line, limit int, rest string) []line {
 	if len(all) <= limit {
 		limit = len(all)
@@ -32,7 +32,7 @@ func addPoints(a, b []int64) []int64 {
 	return sum
 }
 
-// wider sums each count steps into one, so that the last one is whole.
+// wider makes one step of every count steps. It counts from the end, so that only the first step may be incomplete.
 func wider(points []int64, count int) []int64 {
 	sums := make([]int64, (len(points)+count-1)/count)
 	for i, value := range points {

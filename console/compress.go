@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// compressed compresses pages. They hold no secret that an attacker could guess from their length.
+// compressed compresses pages. A page has no secret that an attacker could guess from its compressed length.
 func compressed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept-Encoding")
@@ -20,7 +20,7 @@ func compressed(next http.Handler) http.Handler {
 	})
 }
 
-// gzipWriter begins to compress with the first byte of a body, so that answers without one stay empty.
+// gzipWriter begins to compress at the first byte of a body, so that answers without a body stay empty.
 type gzipWriter struct {
 	http.ResponseWriter
 
@@ -51,5 +51,5 @@ func (w *gzipWriter) close() {
 		w.sendStatus()
 		return
 	}
-	_ = w.zip.Close() // the browser is gone otherwise
+	_ = w.zip.Close() // it fails only if the browser is gone
 }

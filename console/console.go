@@ -19,27 +19,27 @@ import (
 
 // Options configures a Console. Connect is required.
 type Options struct {
-	// Connect makes a client of the API that sends the token of a source with each request; the empty token is for nobody.
+	// Connect makes a client of the API that sends a token of the source with each request. The empty token stands for nobody.
 	Connect func(client.TokenSource) (*client.Client, error)
-	// SignIn tells how a person proves who they are. Default: nobody is asked.
+	// SignIn is how people sign in. Default: nobody signs in.
 	SignIn SignIn
-	// Provider is the identity provider of SignInProvider. Beside SignInToken, people choose.
+	// Provider is the identity provider of SignInProvider. With SignInToken it is optional, and people choose between both.
 	Provider *Provider
 	// Link is the secret of SignInLink.
 	Link string
-	// Name tells people which server this is, beside the name of the product. Default: none.
+	// Name stands beside the name of the product, and tells people which server this is. Default: none.
 	Name string
 	// Production marks the name.
 	Production bool
 	// Docs is the address of the API's reference. Default: none.
 	Docs string
-	// Base is the path before all pages as a browser sees it, such as /dlq. Empty: none.
+	// Base is the path before all pages as a browser sees it, such as /dlq. Default: none.
 	Base string
-	// Origin is the scheme and host that browsers name for this server, if a proxy changes the header Host. Empty: Host tells.
+	// Origin is the scheme and host of this server in browsers, if a proxy changes the header Host. Default: those of the request.
 	Origin string
 	// Secure makes cookies that browsers send by HTTPS only.
 	Secure bool
-	// Keys returns the keys of the cookies at any time: the first one encrypts, all of them decrypt. There is always one.
+	// Keys returns the current keys of the cookies, at least one: the first key encrypts, all keys decrypt.
 	// Default: a key that ends with the process.
 	Keys func() []Key
 	// Logger receives the causes of errors. Default: none.
@@ -56,11 +56,11 @@ const (
 	SignInToken SignIn = "token"
 	// SignInProvider leads to the identity provider.
 	SignInProvider SignIn = "provider"
-	// SignInLink lets the first one in who follows the link /sign-in/link/ with the secret at its end, and nobody else.
+	// SignInLink signs in only the first person who follows the link /sign-in/link/ with the secret at its end.
 	SignInLink SignIn = "link"
 )
 
-// Roots are the first segments of the paths of all pages, beside the empty path of the overview.
+// Roots are the first segments of the paths of all pages except the overview, whose path is empty.
 var Roots = []string{
 	"topics", "groups", "messages", "plans", "jobs", "retries", "archive", "audit", "me",
 	"sign-in", "sign-out", "preferences", "assets",
@@ -70,7 +70,7 @@ var Roots = []string{
 type Console struct {
 	options  Options
 	seal     *sealer
-	provider *relying // nil for none
+	provider *relying // nil without an identity provider
 	pages    map[locale]templates
 	handler  http.Handler
 	linkUsed atomic.Bool
@@ -115,17 +115,17 @@ func New(options Options) (*Console, error) {
 
 // ServeHTTP serves a page. The path of the request has no Base.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "" { // of Base itself
+	if r.URL.Path == "" { // the request is for Base without a slash
 		http.Redirect(w, r, c.options.Base+"/", http.StatusPermanentRedirect)
 		return
 	}
 	if clean := path.Clean(r.URL.Path); clean != r.URL.Path && clean+"/" != r.URL.Path {
-		r.URL.Path, r.URL.RawPath = "/unknown", "" // http.ServeMux would redirect, without Base
+		r.URL.Path, r.URL.RawPath = "/unknown", "" // http.ServeMux would redirect to a path without Base
 	}
 	c.handler.ServeHTTP(w, r)
 }
 
-// policy allows a page only files of this server, and no inline script or style.
+// policy allows a page only files of this server and images in data: addresses, and no inline script or style.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
@@ -136,7 +136,7 @@ func withHeaders(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "same-origin") // POST forms need an Origin
+		h.Set("Referrer-Policy", "same-origin") // with no-referrer, POST forms would send the Origin "null"
 		h.Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
 	})

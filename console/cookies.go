@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Cookies lie below Base: other programs of the host neither get them nor replace them.
+// The path of cookies is Base, so that browsers do not send them to other programs of the host.
 
-// cookieName adds the prefix by which browsers keep other hosts, and pages without TLS, from setting the cookie.
+// cookieName adds the prefix that makes browsers accept the cookie only by HTTPS, and with __Host- only from this host.
 func (c *Console) cookieName(name string) string {
 	switch {
 	case !c.options.Secure:
 		return name
 	case c.options.Base == "":
-		return "__Host-" + name // for cookies of the whole host only
+		return "__Host-" + name // browsers allow the prefix for the path / only
 	default:
 		return "__Secure-" + name
 	}
 }
 
-// setCookie sets a cookie for maxAge seconds: 0 is until the browser closes, -1 removes it.
+// setCookie sets a cookie for maxAge seconds. 0 keeps the cookie until the browser closes, and -1 removes it.
 func (c *Console) setCookie(w http.ResponseWriter, name, value string, maxAge int) {
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure wherever browsers use HTTPS
 		Name: c.cookieName(name), Value: value, Path: c.cookiePath(), MaxAge: maxAge,
@@ -45,7 +45,7 @@ const (
 	maxPieces = 3
 )
 
-// setLongCookie splits a value over several cookies: the first one begins with their number. It returns false if the
+// setLongCookie splits a value over several cookies. The first cookie begins with their number. It returns false if the
 // value is too long.
 func (c *Console) setLongCookie(w http.ResponseWriter, r *http.Request, name, value string, maxAge int) bool {
 	pieces := (len(value) + pieceSize - 1) / pieceSize
@@ -60,7 +60,7 @@ func (c *Console) setLongCookie(w http.ResponseWriter, r *http.Request, name, va
 		case piece != "":
 			c.setCookie(w, pieceName(name, i), piece, maxAge)
 		case c.cookie(r, pieceName(name, i)) != "":
-			c.setCookie(w, pieceName(name, i), "", -1) // of a longer value
+			c.setCookie(w, pieceName(name, i), "", -1) // left by a longer value
 		}
 	}
 	return true

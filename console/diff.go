@@ -9,10 +9,10 @@ import (
 	"dlqmanager/client"
 )
 
-// maxDiff bounds what is shown of a change.
+// maxDiff bounds the shown part of a diff, in bytes.
 const maxDiff = 64 << 10
 
-// diffLine is a line that was added (+), removed (-), or is around them.
+// diffLine is a line that was added (+), removed (-) or left unchanged (space), or a gap (@).
 type diffLine struct{ Sign, Text string }
 
 // diffOf compares two texts by lines.
@@ -23,7 +23,7 @@ func diffOf(name, before, after string) partDiff {
 		unified, d.IsCut = cutText(unified, maxDiff), true
 	}
 	lines := strings.Split(strings.TrimSuffix(unified, "\n"), "\n")
-	for i, line := range lines[min(3, len(lines)):] { // after the names of the files
+	for i, line := range lines[min(3, len(lines)):] { // after the command and the names of the files
 		if line == "" || line[0] == '\\' || line[0] == '@' && i == 0 {
 			continue
 		}

@@ -16,19 +16,19 @@ const (
 	formText   = "text"
 	formBase64 = "base64"
 	formNull   = "null"
-	// formJSON is a text with indents. Once it is changed, it is sent as compact as the value was.
+	// formJSON is JSON with indents. A changed text is sent compact, unless the value had line ends.
 	formJSON = "json"
 	// formSchema is JSON that the server encodes with the schema of the message.
 	formSchema = "schema"
 )
 
-// editForm is what the fields of the form have.
+// editForm has the fields of the form.
 type editForm struct {
 	ValueForm, Value string
 	KeyForm, Key     string
 	EditHeaders      []editHeader
 	Target, Reason   string
-	// Seen is the state of the message that the form acts on, Reviewed the changes that were shown before.
+	// Seen names the state of the message when the form was made. Reviewed names the changes that the person has reviewed.
 	Seen, Reviewed string
 }
 
@@ -37,16 +37,16 @@ type editHeader struct {
 	Key, Form, Text string
 	// From is the position of the header in the message, -1 for a new one.
 	From int
-	// IsFixed headers cannot be changed, IsRemoved ones are left out.
+	// IsFixed headers cannot be changed, IsRemoved headers are left out.
 	IsFixed, IsRemoved bool
-	// IsStrange headers keep their names, which no field of a form can hold.
+	// IsStrange headers keep their names, because a browser would change them in a field.
 	IsStrange bool
 }
 
-// fixedHeaders decide which class a consumer makes of a record. The server refuses to change them.
+// fixedHeaders choose the class that a consumer deserializes a record into. The server refuses to change them.
 var fixedHeaders = map[string]bool{"spring_json_header_types": true, "spring.kafka.serialization.selector": true}
 
-// newEditForm has the message as it is. as is the wanted form of the value, empty for the best.
+// newEditForm fills the form from the message. as is the wanted form of the value; empty for the best form.
 func newEditForm(m *client.MessageDetail, as string) editForm {
 	form := editForm{Seen: seenState(m)}
 	form.ValueForm, form.Value = shownIn(contentOf(m.Value), false)
@@ -73,12 +73,12 @@ func newEditForm(m *client.MessageDetail, as string) editForm {
 	return form
 }
 
-// hasSchema tells whether the payload is what a schema made of the value.
+// hasSchema tells whether the payload was decoded from the value with a schema.
 func hasSchema(m *client.MessageDetail) bool {
 	return m.Schema != nil && m.Value != nil && m.DecodeError == nil && len(m.Payload) > 0 && string(m.Payload) != "null"
 }
 
-// shownIn writes bytes as a form shows them. A field of one line keeps no line ends.
+// shownIn writes bytes as a form shows them. A field of one line would lose line ends, so it gets base64 instead.
 func shownIn(content *[]byte, isLine bool) (form, text string) {
 	switch {
 	case content == nil:
@@ -104,7 +104,7 @@ func (v *visit) readEditForm() editForm {
 		n := strconv.Itoa(i)
 		from, err := strconv.Atoi(v.PostFormValue("header_from_" + n))
 		if err != nil {
-			break // the form has no more
+			break // the form has no further headers
 		}
 		key := v.typed("header_key_" + n)
 		form.EditHeaders = append(form.EditHeaders, editHeader{
@@ -116,7 +116,7 @@ func (v *visit) readEditForm() editForm {
 	return form
 }
 
-// bytesOf reads what a form shows. An unchanged text stands for the bytes that it was made of: a browser keeps no CR.
+// bytesOf reads the bytes of a field. An unchanged text stands for the old bytes, because a form loses CRs.
 func (v *visit) bytesOf(name, form, text string, old *[]byte) (*[]byte, error) {
 	switch form {
 	case formNull:
@@ -193,7 +193,7 @@ func (v *visit) headersOf(m *client.MessageDetail, form *editForm) (client.Heade
 	return headers, nil
 }
 
-// headersRequest writes headers as the API reads them. The type of the client cannot say null.
+// headersRequest writes headers as the API reads them. The client's type cannot express a null value.
 func headersRequest(headers client.Headers) (*client.RetryRequest_Headers, error) {
 	items := make([]map[string]any, 0, len(headers))
 	for _, header := range headers {

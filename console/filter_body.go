@@ -10,7 +10,7 @@ import (
 	"dlqmanager/client"
 )
 
-// filtersFrom reads the filters of a plan or a job, whose fields have the names of the filters.
+// filtersFrom writes the filters of a plan or a job as parameters of a list.
 func filtersFrom(all client.Filters) url.Values {
 	var fields map[string]any
 	content, err := json.Marshal(all)
@@ -20,7 +20,7 @@ func filtersFrom(all client.Filters) url.Values {
 		err = decoder.Decode(&fields)
 	}
 	if err != nil {
-		panic(err) // it was JSON before
+		panic(err) // the filters were decoded from JSON
 	}
 	query := url.Values{}
 	addFields(query, "", fields)
@@ -54,7 +54,7 @@ func addFields(query url.Values, prefix string, fields map[string]any) {
 	}
 }
 
-// listOf is the page of the messages of a selection.
+// listOf is the page that lists the messages of a selection.
 func listOf(selected url.Values, kind, topic string) string {
 	if kind == "restore" {
 		return pageOf("/archive", with(selected, "topic", topic))

@@ -15,7 +15,7 @@ type filterForm struct {
 
 	Fields []field
 	Chips  []chip
-	// Clear is the page without filters, Newest and Oldest are its two orders.
+	// Clear is the page without filters. Newest and Oldest are the page in its two orders.
 	Clear, Newest, Oldest string
 	OldestFirst           bool
 }
@@ -23,8 +23,8 @@ type filterForm struct {
 // field is a choice of the form.
 type field struct{ Value, Text string }
 
-// filterForm makes the form of a page. own are the parameters that only this page has, and the form offers more values of
-// filters: a status has a chip only if the form offers statuses.
+// filterForm makes the form of a page. own are the parameters that only this page has. offered are filters that the form
+// offers beside the usual filters. If it offers no status, the statuses in use have no chip.
 func (v *visit) filterForm(path string, own url.Values, offered ...filter) filterForm {
 	asked := filtersOf(v.URL.Query())
 	names := filterNames(asked)
@@ -55,7 +55,7 @@ func (v *visit) fields(offered []filter) []field {
 	return all
 }
 
-// addFilters leads to the list with more filters: the form is a GET, so that it works without the script.
+// addFilters leads to the list with the added filters. The form is a GET, so that it works without the script.
 func (v *visit) addFilters(list listing, added []filter) (*answer, error) {
 	for _, one := range added {
 		list.Asked = withFilter(list.Asked, one)
@@ -67,8 +67,8 @@ func (v *visit) addFilters(list listing, added []filter) (*answer, error) {
 	return goTo(path)
 }
 
-// addedFilters reads the form that adds filters; isForm is false for an address without it. A browser sends a time without
-// a zone, which the form calls UTC.
+// addedFilters reads the form that adds filters. isForm is false if the address was not made by the form. A browser sends times
+// without a zone; the form asks for UTC.
 func addedFilters(r *http.Request) (added []filter, isForm bool) {
 	query := r.URL.Query()
 	if !query.Has("field") {
@@ -109,7 +109,7 @@ func typedTime(text string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// refusedFilters is why the API does not take the filters of a list. It returns every other error as it is.
+// refusedFilters returns why the API refuses the filters of a list. It returns every other error unchanged.
 func (v *visit) refusedFilters(err error) (refused string, other error) {
 	if isStatus(err, http.StatusBadRequest) {
 		return v.explain(err), nil

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// filter is one condition of a list of messages: a parameter of the API with its value. A page keeps its filters in its address
-// as the API names them, so that a selection is a query.
+// filter is one condition of a list of messages: a parameter of the API with its value. The address of a page has its filters
+// by the API's names, so that a selection is a query.
 type filter struct{ Name, Value string }
 
-// plainFilters are the names that stand in the field of the form, in its order.
+// plainFilters are the names that the form offers, in its order.
 var plainFilters = []string{
 	"error", "class", "key", "consumer_group", "group", "trace_id", "correlation_id", "origin_partition", "origin_offset", "ids",
 }
 
-// fixedFilters have a few values each, so that the form offers the pairs.
+// fixedFilters have few possible values, so the form offers each name with each value.
 var fixedFilters = []filter{
 	{"suspicious", "true"}, {"suspicious", "false"}, {"verified", "yes"}, {"verified", "no"}, {"verified", "unknown"},
 }
@@ -36,7 +36,7 @@ func isFilter(name string) bool {
 	return !negated && slices.Contains([]string{"status", "created_from", "created_to", "suspicious", "verified"}, base)
 }
 
-// mayBeEmpty tells whether an empty value of a filter chooses messages: to leave it out would choose all of them.
+// mayBeEmpty tells whether a filter with an empty value chooses messages. Without such a filter, the list would have all messages.
 func mayBeEmpty(name string) bool {
 	return name == "key" || strings.HasPrefix(name, "header.") || strings.HasPrefix(name, "payload.")
 }
@@ -54,14 +54,14 @@ func filtersOf(query url.Values) url.Values {
 	return selected
 }
 
-// filterNames are the names of filters in the order of a page: a negation comes after its filter, whose name is shorter.
+// filterNames are the names of filters in the order of a page. A negation comes after the filter that it negates.
 func filterNames(selected url.Values) []string {
 	return slices.SortedFunc(maps.Keys(selected), func(a, b string) int {
 		return cmp.Or(strings.Compare(baseOf(a), baseOf(b)), cmp.Compare(len(a), len(b)))
 	})
 }
 
-// withFilter adds a filter. Only a negation can have several values: every other name has the last one.
+// withFilter adds a filter. Only a negation can have several values; for any other name the added value replaces the former.
 func withFilter(selected url.Values, added filter) url.Values {
 	more := withoutValue(selected, added.Name, added.Value)
 	if !isNot(added.Name) {
@@ -79,7 +79,7 @@ func statusesOf(selected url.Values) []string {
 	return strings.Split(strings.Join(selected["status"], ","), ",")
 }
 
-// toggleStatus selects a status, or no longer.
+// toggleStatus adds a status to the selection, or removes a selected status.
 func toggleStatus(selected url.Values, status string) url.Values {
 	statuses := statusesOf(selected)
 	if i := slices.Index(statuses, status); i >= 0 {
@@ -93,7 +93,7 @@ func toggleStatus(selected url.Values, status string) url.Values {
 	return with(selected, "status", strings.Join(statuses, ","))
 }
 
-// areSlow tells whether the API has to read the messages in question one by one.
+// areSlow tells whether the API has no index for a filter, and reads candidate messages one by one.
 func areSlow(selected url.Values) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(selected)), func(name string) bool {
 		return isNot(name) || name == "verified" || strings.HasPrefix(name, "header.") || strings.HasPrefix(name, "payload.")

@@ -11,37 +11,37 @@ import (
 	"dlqmanager/client"
 )
 
-// groupData is the page of a cause, which alerts link to.
+// groupData is the page of a cause. Alerts link to it.
 type groupData struct {
 	client.Group
 
-	// Total is the number of its messages of all statuses.
+	// Total is the number of messages of the cause, over all statuses.
 	Total int64
 	Pulse pulse
-	// Range is the time of the chart.
+	// Range is the time span of the chart.
 	Range string
 	Chart *chart
 	// ChartMissing, SampleMissing, HistoryMissing and JobsMissing say why a part of the page cannot be shown.
 	ChartMissing, SampleMissing, HistoryMissing, JobsMissing string
 
-	// Sample is one of the newest messages, which tells why they fail.
+	// Sample is one of the newest messages. It shows why the messages fail.
 	Sample *failure
 	// History are the decisions about the cause, the newest first.
 	History []decision
 	// StateReason says why a held or fixed cause is open again.
 	StateReason string
 	Jobs        []job
-	// OtherJobs are jobs of its topics whose filters do not name the cause.
+	// OtherJobs is the number of jobs of the same topics whose filters do not name the cause.
 	OtherJobs int
-	// HoldCount and HoldRate are conditions of a hold, 0 if there are none.
+	// HoldCount and HoldRate are conditions of a hold; 0 if the hold has no such condition.
 	HoldCount, HoldRate int64
-	// Seen is what the forms of the page were filled from.
+	// Seen names the decision about the cause when the page was made.
 	Seen string
-	// Form are the fields that were sent and refused.
+	// Form has the fields of a refused form.
 	Form url.Values
 }
 
-// Field returns what a field of a form begins with: what was sent before, else what the API says.
+// Field returns the first content of a field: the text of the refused form, or else value.
 func (d groupData) Field(name, value string) string {
 	if d.Form.Has(name) {
 		return d.Form.Get(name)
@@ -49,10 +49,10 @@ func (d groupData) Field(name, value string) string {
 	return value
 }
 
-// IsOpen tells whether a form was sent, so that it stays open.
+// IsOpen tells whether the named form was refused, so that it stays open.
 func (d groupData) IsOpen(form string) bool { return d.Form.Get("do") == form }
 
-// PlanTopics are the topics with PENDING messages, each of which can have a plan.
+// PlanTopics are the topics with PENDING messages of the cause. A plan is for one topic.
 func (d groupData) PlanTopics() []string {
 	var names []string
 	for _, topic := range d.Topics {
@@ -65,7 +65,7 @@ func (d groupData) PlanTopics() []string {
 
 func (v *visit) group() (*answer, error) { return v.groupPage(nil) }
 
-// groupPage shows a cause. form are the fields of a form that was refused.
+// groupPage shows a cause. form has the fields of a refused form; nil without one.
 func (v *visit) groupPage(form url.Values) (*answer, error) {
 	answer, err := v.api.GetGroup(v.Context(), v.PathValue("id"), nil)
 	if err != nil {
@@ -123,8 +123,8 @@ func pulseOf(last *time.Time, now time.Time) pulse {
 	}
 }
 
-// seenOf names what was decided about a cause, so that a form notices when another person was quicker. The conditions of a hold
-// are not in it: their rest changes with each arrival, and whoever changes them changes the time of the state.
+// seenOf names the decision about a cause, so that a form notices a decision of another person. The conditions of a hold are left
+// out: their remaining counts change with each arrival. Whoever changes the conditions also changes the time of the state.
 func seenOf(g client.Group) string {
 	return fingerprintOf([]any{g.State, g.StateAt, g.Owner, g.Ticket, g.Note})
 }

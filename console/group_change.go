@@ -11,7 +11,7 @@ import (
 	"dlqmanager/client"
 )
 
-// changeGroup does what a form of the page asks for, if nobody else has decided about the cause since the page was read.
+// changeGroup makes the change of a form, unless somebody else has decided about the cause since the page was made.
 func (v *visit) changeGroup() (*answer, error) {
 	id, path := v.PathValue("id"), "/groups/"+url.PathEscape(v.PathValue("id"))
 	before, err := v.api.GetGroup(v.Context(), id, nil)
@@ -34,7 +34,7 @@ func (v *visit) changeGroup() (*answer, error) {
 	return v.done(path, text)
 }
 
-// groupChange reads a form. There is no change if the fields are as they were.
+// groupChange reads a form. change is nil if no field was changed.
 func (v *visit) groupChange(before client.Group) (change *client.GroupChange, text string, err error) {
 	change = &client.GroupChange{Reason: v.field("reason")}
 	switch v.PostFormValue("do") {
@@ -61,7 +61,7 @@ func (v *visit) groupChange(before client.Group) (change *client.GroupChange, te
 	}
 }
 
-// replaced returns the new value of a field, nil if it is as before. An empty one removes the value before.
+// replaced returns the new value of a field, and nil if the value is unchanged. An empty value removes the former value.
 func (v *visit) replaced(name string, before *string) *string {
 	now := strings.TrimSpace(valueOf(v.field(name)))
 	if now == strings.TrimSpace(valueOf(before)) {
@@ -104,7 +104,7 @@ func (v *visit) holdConditions(now time.Time) (*client.GroupChange_Until, error)
 	return until, nil
 }
 
-// marksShown bounds the topics that the notice about a fix names.
+// marksShown bounds the topics of each kind, marked and unmarked, that the notice about a fix names.
 const marksShown = 5
 
 func (v *visit) fixGroup(id, path string) (*answer, error) {
@@ -131,7 +131,7 @@ func (v *visit) fixGroup(id, path string) (*answer, error) {
 	return v.done(path, strings.Join(says, " "))
 }
 
-// groupRefused shows the page with the form as it was sent and the reason.
+// groupRefused shows the page with the refused form and the reason.
 func (v *visit) groupRefused(err error) (*answer, error) {
 	var refused *client.APIError
 	if !errors.As(err, &refused) || refused.Status == http.StatusUnauthorized {
@@ -150,7 +150,7 @@ func (v *visit) groupAgain(problem string, status int) (*answer, error) {
 	return page, nil
 }
 
-// changedMeanwhile says who was quicker, as far as it is known.
+// changedMeanwhile says who else has decided about the cause, and what, as far as that is known.
 func (v *visit) changedMeanwhile(now client.Group) string {
 	parts := []string{v.text("Nothing was changed: the cause has changed since you opened the page.")}
 	if reason := v.reasonOfState(now.StateReason); reason != "" {

@@ -8,19 +8,19 @@ import (
 	"dlqmanager/client"
 )
 
-// rangeOf is the time of the chart: the one that was asked for, else what fits the age of the cause.
+// rangeOf is the time span of the chart: the span that was asked for, or else the span that fits the age of the cause.
 func rangeOf(asked string, g client.Group) string {
 	switch {
 	case slices.Contains([]string{"hour", "hours", "day", "month"}, asked):
 		return asked
-	case time.Since(g.FirstSeen) < 3*time.Hour: // hours would be two or three columns
+	case time.Since(g.FirstSeen) < 3*time.Hour: // a column for each hour would be two or three columns
 		return "hours"
 	default:
 		return "day"
 	}
 }
 
-// arrivalsOf reads the arrivals of a cause; if it cannot, it says why.
+// arrivalsOf reads the arrivals of a cause. missing says why they could not be read.
 func (v *visit) arrivalsOf(ctx context.Context, g client.Group, span string) (series *client.SeriesList, missing string) {
 	step, length := client.ListSeriesParamsStepHour, 24*time.Hour
 	switch span {
@@ -38,10 +38,10 @@ func (v *visit) arrivalsOf(ctx context.Context, g client.Group, span string) (se
 	return &answer.Value, ""
 }
 
-// columnsAtMost is how many columns are told apart on a phone.
+// columnsAtMost is how many columns people can tell apart on a phone.
 const columnsAtMost = 128
 
-// courseOf draws the arrivals of a cause with its marks.
+// courseOf draws the arrivals of a cause with the marks.
 func (v *visit) courseOf(arrivals client.SeriesList, marks []mark) *chart {
 	step := time.Hour
 	if arrivals.Step == client.SeriesListStepMinute {
@@ -53,7 +53,7 @@ func (v *visit) courseOf(arrivals client.SeriesList, marks []mark) *chart {
 	return c
 }
 
-// marksOf are the decisions about a cause as marks of the chart, and what happened by itself.
+// marksOf are the marks of the chart: the decisions about a cause, and a change of its state that nobody asked for.
 func marksOf(v *visit, g client.Group, history []decision) []mark {
 	var marks []mark
 	for _, one := range history {

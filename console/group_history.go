@@ -12,14 +12,14 @@ import (
 type decision struct {
 	At time.Time
 	By string
-	// State is the state that it has set, empty if it has set none.
+	// State is the state that the operation has set; empty if it has set no state.
 	State string
-	// What are sentences about the change, and Reason the note of whoever made it.
+	// What are sentences about the change. Reason is the note of the person who made it.
 	What   []string
 	Reason string
 }
 
-// historyOf reads the newest decisions about a cause; if it cannot, it says why.
+// historyOf reads the newest decisions about a cause. missing says why they could not be read.
 func (v *visit) historyOf(ctx context.Context, g client.Group) (decisions []decision, missing string) {
 	if !v.may("GET", "/api/v1/audit") {
 		return nil, v.text("You may not read the audit, so who has decided what is not shown.")
@@ -70,14 +70,14 @@ func (v *visit) decisionOf(operation client.Operation) decision {
 	return d
 }
 
-// topicsOfJobs bounds the topics of a cause whose jobs are read, and jobsOfTopic the jobs of each.
+// topicsOfJobs bounds the topics of a cause whose jobs are read, and jobsOfTopic bounds the jobs of each name of a topic.
 const (
 	topicsOfJobs = 5
 	jobsOfTopic  = 50
 )
 
-// jobsOf reads the newest jobs of the topics of a cause. The API has no filter for it, so other is how many of them do
-// not name the cause: they may have sent messages of it too.
+// jobsOf reads the newest jobs of the topics of a cause. jobs are the jobs whose filters name the cause. other is the number
+// of all other jobs, which may have sent messages of the cause too. The API cannot filter jobs by cause.
 func (v *visit) jobsOf(ctx context.Context, g client.Group) (jobs []job, other int, missing string) {
 	seen := map[string]bool{}
 	for _, topic := range g.Topics[:min(len(g.Topics), topicsOfJobs)] {

@@ -7,7 +7,7 @@ import (
 	"dlqmanager/client"
 )
 
-// sampleOf reads one of the newest messages of a cause; if it cannot, it says why.
+// sampleOf reads one of the newest messages of a cause. missing says why it could not be read.
 func (v *visit) sampleOf(ctx context.Context, g client.Group) (sample *failure, missing string) {
 	if g.Sample == nil {
 		return nil, v.text("All its messages were archived or deleted.")

@@ -10,7 +10,7 @@ var groupTexts = texts{
 	"No dead letters, so no causes.":                                       "デッドレターがないため、原因もありません。",
 	"Unknown: the cause also has messages in topics that you may not see.": "不明です。閲覧できないトピックにもこの原因のメッセージがあります。",
 
-	// The meaning of the words.
+	// The explanations of the words.
 	"What the words mean": "用語の説明",
 	"Nobody has decided anything yet, or a decision has ended. Alerts tell of it.":                  "まだ誰も判断していないか、以前の判断が終わっています。アラートで通知されます。",
 	"The cause is known and not fixed yet. Alerts are quiet until a condition of the hold is met.":  "原因は分かっていて、まだ修正されていません。保留の条件を満たすまでアラートは止まります。",
@@ -20,7 +20,7 @@ var groupTexts = texts{
 
 	"Unknown, or there is none. Some numbers are unknown to whoever may not see all topics of the cause.": "不明、または該当なしです。原因のすべてのトピックを閲覧できない場合、一部の数値は不明になります。",
 
-	// The state now.
+	// The current state.
 	"One cause of dead letters: since when, how many, and what can be done about it.": "デッドレターの原因の 1 つです。いつから、何件あり、何ができるかを示します。",
 	"Alerts are quiet until the first of these:":                                      "次のいずれかまでアラートは止まります:", "%d more messages": "さらに %d 件の到着", "%d messages in an hour": "1 時間に %d 件の到着", "since": "開始:",
 	"It is open again.": "再び未対応になりました。", "The message that came back": "再発したメッセージ",
@@ -63,7 +63,7 @@ var groupTexts = texts{
 	"All its messages were archived or deleted.":       "メッセージはすべてアーカイブまたは削除されています。",
 	"The sample was archived or deleted a moment ago.": "サンプルは直前にアーカイブまたは削除されました。",
 
-	// What happened.
+	// The history.
 	"Arrivals over time": "到着数の推移", "by itself": "自動",
 	"Came back after the fix": "修正後に再発", "What was decided": "これまでの判断", "Nobody has decided anything about it yet.": "この原因については、まだ誰も判断していません。",
 	"You may not read the audit, so who has decided what is not shown.": "監査を閲覧する権限がないため、誰が何を判断したかは表示されません。",
@@ -73,7 +73,7 @@ var groupTexts = texts{
 	"No job of its topics names this cause.":                                                           "この原因を指定したジョブは、トピックの最近のジョブにはありません。",
 	"%d other jobs of its topics may have sent messages of it too: their filters do not name a cause.": "原因を指定していないほかの %d 件のジョブも、この原因のメッセージを送信した可能性があります。",
 
-	// What it is.
+	// The description.
 	"No message is stored any more.": "保存されているメッセージはもうありません。", "Why these messages are one cause": "同じ原因とした理由",
 	"Rule": "規則", "version": "バージョン", "Scope": "範囲", "the consumer group, or the topic if the group is unknown": "コンシューマーグループ。不明な場合はトピック",
 	"Class": "クラス", "Place in the code": "コードの場所",

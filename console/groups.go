@@ -11,11 +11,11 @@ type groupsData struct {
 	listing
 
 	Groups []client.Group
-	// Topics are proposals for the filter.
+	// Topics are suggestions for the filter.
 	Topics []client.Topics_Topics
 }
 
-// IsFiltered tells whether the list leaves out causes.
+// IsFiltered tells whether the list has a filter.
 func (d groupsData) IsFiltered() bool { return d.Asked.Has("topic") || d.Asked.Has("state") }
 
 func (v *visit) groups() (*answer, error) {

@@ -14,10 +14,10 @@ import (
 
 const (
 	maxShownHeaders = 500
-	// maxHeaderText is how much of one header is on the page, maxHeadersText of all.
+	// maxHeaderText is how many bytes of one header are on the page, maxHeadersText how many of all headers.
 	maxHeaderText  = 16 << 10
 	maxHeadersText = 256 << 10
-	// longHeader folds a text.
+	// The page folds texts that are longer than longHeader.
 	longHeader = 200
 )
 
@@ -26,7 +26,7 @@ type headerView struct {
 	Key string
 	// Kind is null, text, int32, int64, hex or base64.
 	Kind, Text string
-	// At is the time that an int64 is, if its name says so.
+	// At is the value as a time, if the name ends with "timestamp" and the value is an int64.
 	At     *time.Time
 	Size   int64
 	IsCut  bool
@@ -79,7 +79,7 @@ func viewHeader(key string, value *[]byte) headerView {
 	return h
 }
 
-// springNumber reads the big-endian numbers that Spring writes; kind is empty for everything else.
+// springNumber reads the big-endian numbers that Spring writes. kind is empty for all other values.
 func springNumber(key string, content []byte) (number int64, kind string) {
 	isSpring := strings.HasPrefix(key, "kafka_") || strings.HasPrefix(key, "x-original-") || strings.HasPrefix(key, "retry_topic-")
 	isNumber := slices.ContainsFunc([]string{"partition", "offset", "timestamp", "attempts", "deliveryAttempt"}, func(suffix string) bool {
