@@ -8,14 +8,14 @@ import (
 	"dlqmanager/client"
 )
 
-// job is a job of any kind: a retry has all fields of the others but Changed.
+// job is a job of any kind: RetryJob has all fields of the other kinds except Changed.
 type job struct {
 	client.RetryJob
 
 	Changed int64 `json:"changed"`
 }
 
-// readAs reads an answer of one of several kinds as a type that has the fields of all of them.
+// readAs reads an answer of any kind as a type that has the fields of all kinds.
 func readAs[T any](answer json.Marshaler) (one T, err error) {
 	content, err := answer.MarshalJSON()
 	if err == nil {
@@ -32,10 +32,10 @@ func (j job) Ended() bool {
 	return j.State == client.JobStateCOMPLETED || j.State == client.JobStateCANCELLED || j.State == client.JobStateFAILED
 }
 
-// Tried is how many messages the job has sent, or tried to.
+// Tried is how many messages the job has sent or tried to send.
 func (j job) Tried() int64 { return j.Retried + j.Failed + j.Dead }
 
-// CanPause tells whether the job can be paused now, and so on. Only retries can be paused.
+// CanPause tells whether the job can be paused now. Only retries can be paused.
 func (j job) CanPause() bool { return j.IsRetry() && j.State == client.JobStateRUNNING }
 
 // CanResume tells whether a pause can be ended.
@@ -51,7 +51,7 @@ func (j job) CanChangeRate() bool {
 // CanCancel tells whether the job can be cancelled.
 func (j job) CanCancel() bool { return !j.Ended() && j.State != client.JobStateCANCELLING }
 
-// webAddress returns an address that a link may have: of the web alone.
+// webAddress returns the address if a link may have it, which is so for http and https; else it returns nothing.
 func webAddress(text string) string {
 	to, err := url.Parse(text)
 	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
@@ -60,7 +60,7 @@ func webAddress(text string) string {
 	return text
 }
 
-// jobView is a job with how far it is, and why it waits or has ended.
+// jobView is a job with its progress in words and as a bar. Why says why it waits or has ended.
 type jobView struct {
 	job
 
@@ -80,8 +80,8 @@ type jobPage struct {
 	Selection []string
 	// RateText says how fast the job is.
 	RateText string
-	// Chart is nil for a job that has just begun or that ended soon. ChartMissing is why the server has refused its points,
-	// and ChartText says what the chart shows.
+	// Chart is nil for a job that has just begun or was short. ChartMissing says why the server has refused its points,
+	// and ChartText describes the chart.
 	Chart                   *chart
 	ChartMissing, ChartText string
 	Counts                  []jobCount
@@ -93,29 +93,29 @@ type jobPage struct {
 	Every int
 }
 
-// jobCount is a number of a job with its meaning, and the page that shows the messages.
+// jobCount is a number of a job with its meaning, and the page that lists the counted messages.
 type jobCount struct {
 	Name, Meaning, Path string
 	Count               int64
 	IsBad               bool
 }
 
-// rampStep is a step of a ramp: done, now or next.
+// rampStep is a step of a ramp. Its state is done, now or next.
 type rampStep struct{ State, Text string }
 
 // sentence is a statement about a job, with the page to go to next.
 type sentence struct{ Kind, Text, Path, Link string }
 
-// While a job runs, its page reads it often. The messages that came back after its end are counted seldom.
+// A page reads its running job often, and seldom after the job's end, when only messages that come back change the counts. In seconds.
 const (
 	runningRefresh = 2
-	// bigRefresh is for jobs whose sent messages take the API longer to look through.
+	// bigRefresh is for jobs with many messages, because the API takes longer to count which of them consumers are past.
 	bigRefresh   = 5
 	endedRefresh = 15
 	bigJob       = 5000
 )
 
-// jobOfAddress reads the job of the address. Verified counts the messages that consumers are past.
+// jobOfAddress reads the job of the address. If verified is set, the API also counts the messages that consumers are past.
 func (v *visit) jobOfAddress(verified bool) (job, error) {
 	answer, err := v.api.GetJob(v.Context(), v.PathValue("id"), &client.GetJobParams{Verified: &verified})
 	if err != nil {

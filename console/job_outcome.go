@@ -6,7 +6,7 @@ import (
 	"dlqmanager/client"
 )
 
-// restPath is the plan of what such a job would take now.
+// restPath is the form of a plan like the job. The plan takes the messages that match now.
 func restPath(j job) string {
 	plan := client.RetryPlan{
 		Kind: client.RetryPlanKind(j.Kind), Topic: j.Topic, Filters: j.Filters, RequestReason: j.RequestReason, RateLimit: j.RateLimit, Order: j.Order,
@@ -15,7 +15,7 @@ func restPath(j job) string {
 	return formOfPlan(plan).path()
 }
 
-// outcome says how a job has ended and what to do next. Completed is not repaired.
+// outcome says how a job has ended and what to do next. A completed job does not mean that the cause is repaired.
 func (v *visit) outcome(j job, selected url.Values) []sentence {
 	again := v.text("Plan the rest")
 	var all []sentence

@@ -9,18 +9,18 @@ import (
 	"dlqmanager/client"
 )
 
-// rateSteps are how long a column of the chart of a job can last. The server notes the counts of a job no more often than
-// the shortest, and a longer one is found for a job that runs for months.
+// rateSteps are the possible durations of a column in the chart of a job. The server samples a job no more often than the
+// shortest duration. For a job that runs for months, rateChart doubles the longest.
 var rateSteps = []time.Duration{
 	5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
 	15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
-// rateColumns is how many columns the chart of a job has at most. Then there is a point for each of them: the server keeps
-// at least 64 points of a long job.
+// rateColumns is how many columns the chart of a job has at most. The server keeps at least 64 points of a long job, so each
+// column has a point.
 const rateColumns = 60
 
-// seriesOfAddress reads the counts over time of the job of the address; if it cannot, it says why.
+// seriesOfAddress reads the counts over time of the job of the address. missing says why they could not be read.
 func (v *visit) seriesOfAddress(ctx context.Context) (points []client.JobPoint, missing string) {
 	answer, err := v.api.GetJobSeries(ctx, v.PathValue("id"), nil)
 	if err != nil {
@@ -29,8 +29,8 @@ func (v *visit) seriesOfAddress(ctx context.Context) (points []client.JobPoint, 
 	return answer.Value.Points, ""
 }
 
-// rateChart draws how many messages a job has sent or changed in each step of its time. A step that is not over is left out,
-// since it would look like a drop. The result is nil if there are too few steps to compare.
+// rateChart draws how many messages a job has sent or changed in each step of its time. While the job runs, the last step is
+// left out until it is complete, since it would look like a drop. The result is nil if there are too few steps to compare.
 func (v *visit) rateChart(j job, points []client.JobPoint) *chart {
 	if len(points) == 0 {
 		return nil
@@ -65,12 +65,12 @@ func (v *visit) rateChart(j job, points []client.JobPoint) *chart {
 	return c
 }
 
-// chartText says the title of the chart, and how fast the job was in the step with the most messages.
+// chartText describes the chart: its title, and the speed of the job in the step with the most messages.
 func (v *visit) chartText(c *chart) string {
 	return v.text("%s; at its fastest %s per second", c.Title, v.rate(float64(c.Peak().Sum)/c.Step.Seconds()))
 }
 
-// perStep divides a count that grows into steps. Between two points it grows evenly.
+// perStep returns the growth of a count in each step. It assumes that the count grows evenly between two points.
 func perStep(points []client.JobPoint, from time.Time, step time.Duration, count int, value func(client.JobPoint) int64) []int64 {
 	steps, before, next := make([]int64, count), value(points[0]), min(1, len(points)-1)
 	for i := range steps {

@@ -13,9 +13,9 @@ import (
 
 // steer is a change of a running job.
 type steer struct {
-	// isPossible tells whether a job can be steered so.
+	// isPossible tells whether the job allows the change.
 	isPossible func(job) bool
-	// wanted are the states in which it is so already.
+	// wanted are the states that the change leads to.
 	wanted []client.JobState
 	call   func(*client.Client, context.Context, string, *client.ReasonRequest, ...client.RequestOption) (*client.Answer[client.Job], error)
 }
@@ -26,8 +26,8 @@ var (
 	cancel = steer{job.CanCancel, []client.JobState{client.JobStateCANCELLED, client.JobStateCANCELLING}, (*client.Client).CancelJob}
 )
 
-// steered makes a handler of a change by its name in the wordings. It changes the job of the address, unless the job's state has
-// changed since the form was shown, and tells what it did, or that the wish was fulfilled before.
+// steered makes the handler of a change. name is the name of the change in the wordings. The handler changes the job of the
+// address, unless the job's state has changed since the form was shown. If the job is in a wanted state already, it says so.
 func steered(name string, s steer) handler {
 	return func(v *visit) (*answer, error) {
 		id := v.PathValue("id")
@@ -42,7 +42,7 @@ func steered(name string, s steer) handler {
 			return v.conflict(back, j)
 		}
 		answer, err := s.call(v.api, v.Context(), id, &client.ReasonRequest{Reason: v.field("reason")})
-		if isStatus(err, http.StatusConflict) { // it ended between the two calls
+		if isStatus(err, http.StatusConflict) { // the job has changed between the two calls
 			if now, missing := v.jobOfAddress(false); missing == nil {
 				j = now
 			}
@@ -86,7 +86,7 @@ func (v *visit) limitWords(limit int64) string {
 	return v.text("%d per second", limit)
 }
 
-// conflict tells that a job is in another state than the form showed. In the list the notice stands beside its row.
+// conflict tells that the state of a job is not the state in the form. In the list of jobs, the notice stands at the job's row.
 func (v *visit) conflict(back string, j job) (*answer, error) {
 	if pathOf(back) == "/jobs" {
 		to, err := url.Parse(back)

@@ -7,7 +7,7 @@ import (
 	"dlqmanager/client"
 )
 
-// jobBar has the three parts of a retry: what consumers are past, what is sent without that, and what came back; then the rest.
+// jobBar divides a retry into messages that consumers are past, other sent messages, messages that came back, and the rest.
 func (v *visit) jobBar(j job) bar {
 	if !j.IsRetry() {
 		return v.language.barOf(j.Matched,
@@ -26,7 +26,7 @@ func (v *visit) jobBar(j job) bar {
 		barPart{Class: "c0", Name: v.text("skipped"), Count: j.Skipped})
 }
 
-// jobReason says why a job waits or has ended. The manager's own reasons are translated, an operator's are not.
+// jobReason says why a job waits or has ended. It translates the manager's own reasons, but not the reasons of operators.
 func (v *visit) jobReason(j job) string {
 	const closed = "all that is left waits for a target that refuses everything: "
 	reason := valueOf(j.Reason)
@@ -105,7 +105,7 @@ func (v *visit) jobCounts(j job, selected url.Values) []jobCount {
 			Meaning: v.text("Not sent: blocked by a failed message of their key, changed by others, or unsent when the job ended.")})
 }
 
-// cameBackPath shows what arrived for the same reason since the job has begun.
+// cameBackPath is the list of the messages that have arrived since the job began, with the same group, class, error and consumer group.
 func (v *visit) cameBackPath(j job, selected url.Values) string {
 	if j.CameBack == 0 {
 		return ""
@@ -119,7 +119,7 @@ func (v *visit) cameBackPath(j job, selected url.Values) string {
 	return listOf(same, string(j.Kind), j.Topic)
 }
 
-// rampSteps tells which steps of a ramp are done, by what was sent.
+// rampSteps tells which steps of a ramp are done, from the number of messages that the job has tried to send.
 func (v *visit) rampSteps(j job) []rampStep {
 	if j.Ramp == nil {
 		return nil

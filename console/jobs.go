@@ -21,7 +21,7 @@ type jobsPage struct {
 // jobFilters are the filters of the list, which are parameters of the page.
 var jobFilters = []string{"kind", "topic", "state", "actor", "since", "from", "to"}
 
-// sinceTimes are the times of the filter by start, which begin anew with each look at the page.
+// sinceTimes are the choices of the filter by start. They count back from each request.
 var sinceTimes = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour}
 
 func (v *visit) jobs() (*answer, error) {
@@ -57,7 +57,7 @@ func (v *visit) jobs() (*answer, error) {
 	return show("jobs", v.text("Jobs"), page)
 }
 
-// jobFilter is a filter of the list in words.
+// jobFilter says a filter of the list in words.
 func (v *visit) jobFilter(name, value string) string {
 	switch name {
 	case "topic":

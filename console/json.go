@@ -35,14 +35,14 @@ type jsonFormatter struct {
 	isCut   bool
 }
 
-// next writes what begins at i, and returns where it ends.
+// next writes the token that begins at i, and returns where the token ends.
 func (f *jsonFormatter) next(content []byte, i int) int {
 	switch c := content[i]; c {
 	case ' ', '\t', '\r', '\n':
 		return i + 1
 	case '{', '[':
 		end := skipSpace(content, i+1)
-		if end < len(content) && content[end] == c+2 { // the closing bracket: nothing is inside
+		if end < len(content) && content[end] == c+2 { // c+2 is the closing bracket, so the object or list is empty
 			f.write(string(c) + string(c+2))
 			return end + 1
 		}
@@ -89,7 +89,7 @@ func (f *jsonFormatter) write(text string) {
 	f.written += len(text)
 }
 
-// line begins a line. Deep nesting is not indented further, so that the output grows as the input does.
+// line begins a line. The indent is limited, so that deep nesting does not make the output much longer than the input.
 func (f *jsonFormatter) line() { f.write("\n" + strings.Repeat("  ", min(f.depth, 40))) }
 
 func (f *jsonFormatter) flush() {
@@ -99,7 +99,7 @@ func (f *jsonFormatter) flush() {
 	}
 }
 
-// add writes a value that has a class. A value that is longer than what is left is cut.
+// add writes a value that has a class. It cuts a value that does not fit into the limit.
 func (f *jsonFormatter) add(class string, text []byte) {
 	f.flush()
 	if left := f.limit - f.written; len(text) > left {
@@ -139,7 +139,7 @@ func indentJSON(content []byte) string {
 	return text.String()
 }
 
-// isJSON tells whether a value is shown as JSON: an object, a list or a text. A lone number is a text as well.
+// isJSON tells whether a value is shown as JSON: an object, a list or a string. A lone number is shown as text.
 func isJSON(content []byte) bool {
 	first := skipSpace(content, 0)
 	return first < len(content) && strings.ContainsRune(`{["`, rune(content[first])) && json.Valid(content)
@@ -157,7 +157,7 @@ func cutText[T string | []byte](text T, limit int) T {
 	return text[:end]
 }
 
-// visible writes what a browser does not show, or what turns the text around it, as an escape.
+// visible writes a character as an escape if a browser does not show it, or if it changes how the text around it looks.
 func visible(text string) string {
 	var out strings.Builder
 	for _, r := range text {

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// KeyFile reads the keys of the cookies from a file: 32 bytes in base64 a line, the newest first. It reads the file again
-// for a use, at most once a second. It is safe for concurrent use.
+// KeyFile reads the keys of the cookies from a file: 32 bytes in base64 on each line, the newest first. Keys reads the file
+// again, at most once a second. A KeyFile is safe for concurrent use.
 type KeyFile struct {
 	path   string
 	logger *zap.Logger
@@ -34,7 +34,7 @@ func NewKeyFile(path string, logger *zap.Logger) (*KeyFile, error) {
 	return &KeyFile{path: path, logger: logger, now: time.Now, read: time.Now(), keys: keys}, nil
 }
 
-// Keys returns the keys as they are in the file. If the file cannot be read, it returns the last ones.
+// Keys returns the keys in the file. If the file cannot be read, Keys returns the last keys that were read.
 func (f *KeyFile) Keys() []Key {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -46,7 +46,7 @@ func (f *KeyFile) Keys() []Key {
 	switch keys, err := readKeys(f.path); {
 	case err == nil:
 		f.keys, f.failed = keys, ""
-	case err.Error() != f.failed: // once, since every second has requests
+	case err.Error() != f.failed: // logs each error once, since requests come every second
 		f.failed = err.Error()
 		f.logger.Error("the keys of the console are used as they were", zap.Error(err))
 	}
@@ -69,7 +69,7 @@ func readKeys(path string) ([]Key, error) {
 	return keys, nil
 }
 
-// parseKeys reads a key from each line that is not empty. Its errors quote nothing: it may be a part of a key.
+// parseKeys reads a key from each line that is not empty. Its errors quote no line, which may have a part of a key.
 func parseKeys(text string) ([]Key, error) {
 	var keys []Key
 	for i, line := range strings.Split(text, "\n") {

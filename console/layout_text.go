@@ -1,6 +1,6 @@
 package console
 
-// layoutTexts are the texts of the layout, of the sign-in, of problems, and of what every page has.
+// layoutTexts are the texts of the layout, of the sign-in, of problems, and of the parts that every page has.
 var layoutTexts = texts{
 	"DLQ manager": "DLQ マネージャー", "Skip to the content": "本文へ移動", "Pages": "ページ", "Keys": "キー操作", "Sign out": "サインアウト",
 	"Overview": "概要", "Causes": "原因", "Jobs": "ジョブ", "Retries": "再送", "Audit": "監査",

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// listing is a page with a list. Its parameters are the API's.
+// listing is a page with a list. The page and the API have the same parameters.
 type listing struct {
 	Path string
 	// Asked are the parameters in use.
 	Asked url.Values
-	// First is the first page, unless it is shown. Next is the next page, if there is one.
+	// First is the first page; empty on the first page. Next is the next page; empty on the last page.
 	First, Next string
-	// Refused is why the API does not take the parameters; then there is no list.
+	// Refused is why the API has refused the parameters. Then there is no list.
 	Refused string
 }
 
-// turned is the list with its first and its next page, for the parameters of an address.
+// turned returns the list with First and Next. asked are the parameters of the address, next is the cursor of the next page.
 func (l listing) turned(asked url.Values, next *string) listing {
 	if asked.Get("cursor") != "" {
 		l.First = pageOf(l.Path, without(asked, "cursor"))
@@ -27,12 +27,12 @@ func (l listing) turned(asked url.Values, next *string) listing {
 	return l
 }
 
-// Only is the first page with another value of a parameter, and no others of its name.
+// Only is the first page of the list, with this value as the only value of a parameter.
 func (l listing) Only(name, value string) string {
 	return pageOf(l.Path, with(without(l.Asked, "cursor"), name, value))
 }
 
-// chip is a filter in words, and the page without it.
+// chip is a filter in words, and the page without the filter.
 type chip struct {
 	Text, Without string
 	IsNot         bool
@@ -50,14 +50,14 @@ func (l listing) chips(names []string, words func(name, value string) string) []
 	return chips
 }
 
-// with is a copy of the parameters of a page in which one has this value alone.
+// with copies the parameters of a page, with this value as the only value of one parameter.
 func with(asked url.Values, name, value string) url.Values {
 	more := without(asked)
 	more.Set(name, value)
 	return more
 }
 
-// without is a copy of the parameters of a page that lacks some of them.
+// without copies the parameters of a page, except those with the given names.
 func without(asked url.Values, names ...string) url.Values {
 	rest := url.Values{}
 	for name, values := range asked {
@@ -68,7 +68,7 @@ func without(asked url.Values, names ...string) url.Values {
 	return rest
 }
 
-// withoutValue is a copy of the parameters of a page that lacks one value.
+// withoutValue copies the parameters of a page, except one value of a parameter.
 func withoutValue(asked url.Values, name, value string) url.Values {
 	rest := without(asked)
 	rest[name] = slices.DeleteFunc(rest[name], func(other string) bool { return other == value })

@@ -14,15 +14,15 @@ import (
 type messageData struct {
 	messageParts
 
-	// Seen is the state that the forms of this page act on.
+	// Seen is the state of the message when the page was made. Its forms act on this state only.
 	Seen string
-	// Every is how often the state is read again, in seconds.
+	// Every is how often the page reads the state again, in seconds.
 	Every int
-	// Request is the newest single retry of the message that is known, if it has not ended.
+	// Request is the newest known single retry of the message that has not ended; nil if there is none.
 	Request *client.SingleRetry
-	// CanJoin is set if a retry would join the running one, or take over from one that was ended in Temporal.
+	// CanJoin is set if a retry would join a running retry, or take over from a retry whose workflow was ended in Temporal.
 	CanJoin bool
-	// CannotRetry and the others say why a button is off; empty if it is on.
+	// CannotRetry and the other fields say why a button is off; empty if the button is on.
 	CannotRetry, CannotEdit, CannotDie, CannotRevive, CannotDelete string
 }
 
@@ -36,7 +36,7 @@ func (v *visit) message() (*answer, error) {
 	if d.isBusy() {
 		d.Every = 2
 	} else if d.Value != nil && d.Value.Size > 1<<20 {
-		d.Every = 60 // each look reads the whole message
+		d.Every = 60 // every refresh reads the whole message
 	}
 	d.AboutStatus = v.word("status", d.Status)
 	v.describeParts(&d.messageParts)
@@ -44,7 +44,7 @@ func (v *visit) message() (*answer, error) {
 	return show("message", v.text("Message %s", d.ID), d)
 }
 
-// archivedSince leads from the old link of a message that is in the archive by now to its page there.
+// archivedSince leads from the former page of a message to its page in the archive, if the message was archived. Else it returns err.
 func (v *visit) archivedSince(err error) (*answer, error) {
 	if !isStatus(err, http.StatusNotFound) || v.Header.Get(regionHeader) != "" {
 		return nil, err
@@ -56,12 +56,12 @@ func (v *visit) archivedSince(err error) (*answer, error) {
 	return goTo(archivedPath(id))
 }
 
-// isBusy tells whether the state will soon be another.
+// isBusy tells whether the state will soon change.
 func (d *messageData) isBusy() bool {
 	return d.Status == client.StatusRETRYING || d.Request != nil && time.Since(d.Request.StartedAt) < 10*time.Minute
 }
 
-// download sends the bytes of a value or a key. A browser stores them, and runs nothing of them.
+// download sends the bytes of a value or a key. Its headers make browsers store the bytes, and never run them.
 func (v *visit) download() (*answer, error) {
 	m, err := v.readMessage(v.Context())
 	if err != nil {
@@ -88,7 +88,7 @@ func (v *visit) download() (*answer, error) {
 func messagePath(id string) string  { return "/messages/" + url.PathEscape(id) }
 func archivedPath(id string) string { return "/archive/" + url.PathEscape(id) }
 
-// conflict is an error of the console that a page shows as one of the API.
+// conflict makes an error of the console, which pages show like an error of the API.
 func conflict(text string) error { return &client.APIError{Status: http.StatusConflict, Message: text} }
 
 // statusOf returns the status of an error of the API.

@@ -9,7 +9,7 @@ import (
 	"dlqmanager/client"
 )
 
-// seenState is what a form remembers of a message: whoever sends the form acts on this state only.
+// seenState names the state of a message in a form. The form acts on this state only.
 func seenState(m *client.MessageDetail) string {
 	return fmt.Sprintf("%s %d %s", m.Status, m.RetryCount, m.UpdatedAt.UTC().Format("2006-01-02T15:04:05.000Z"))
 }
@@ -41,7 +41,7 @@ func (v *visit) describeActions(d *messageData) {
 	d.CannotDelete = cmp.Or(v.whyNotAllowed("delete"), busy)
 }
 
-// mayChange tells whether the user may do something with a single message, at least on some topics.
+// mayChange tells whether the user may do an action with a single message, at least on some topics.
 func (v *visit) mayChange(action string) bool {
 	switch action {
 	case "delete":
@@ -75,8 +75,8 @@ func (v *visit) whyNotSent(m *client.MessageDetail) string {
 	}
 }
 
-// unchanged refuses to act on a message that has changed since the form was shown: a second click, the back button and a
-// colleague do nothing twice.
+// unchanged refuses to act on a message that has changed since the form was shown. So a second click, the back button or a
+// colleague's click does not repeat an action.
 func (v *visit) unchanged(id string) (*client.MessageDetail, error) {
 	got, err := v.api.GetMessage(v.Context(), id, nil)
 	if err != nil {
@@ -98,7 +98,7 @@ func (v *visit) retryMessage() (*answer, error) {
 	return v.sendMessage(id, client.RetryRequest{Reason: v.field("reason"), TargetTopic: v.field("target_topic")})
 }
 
-// sendMessage starts a retry and waits a moment, so that most pages show its end at once.
+// sendMessage starts a retry and waits up to a second, so that the next page shows the outcome of most retries.
 func (v *visit) sendMessage(id string, request client.RetryRequest) (*answer, error) {
 	got, err := v.api.RetryMessage(v.Context(), id, &client.RetryMessageParams{Prefer: new("wait=1")}, &request)
 	if err != nil {
@@ -107,7 +107,7 @@ func (v *visit) sendMessage(id string, request client.RetryRequest) (*answer, er
 	return v.retried(got)
 }
 
-// retried leads to the page of the message that was sent, which is a copy if it was edited.
+// retried leads to the page of the message that was sent. An edited message is sent as a copy with its own page.
 func (v *visit) retried(got *client.Answer[client.Retry]) (*answer, error) {
 	retry := got.Value
 	path := messagePath(retry.ID)

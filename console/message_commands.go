@@ -6,14 +6,14 @@ import (
 	"dlqmanager/client"
 )
 
-// command is something to paste into a shell.
+// command is a command to paste into a shell.
 type command struct {
 	// ID is the id of the element that has the text.
 	ID, Name, Text string
 }
 
-// commandsOf makes the commands for a message. They take the server and the token from DLQ_URL and DLQ_TOKEN as dlqctl does, so
-// that no token is on the page.
+// commandsOf makes the commands for a message. Like dlqctl, they read the server and the token from DLQ_URL and DLQ_TOKEN, so that
+// no token is on the page.
 func (v *visit) commandsOf(m *client.MessageDetail) []command {
 	authorization := ""
 	if v.user.Method != client.MeMethodNone {

@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	// maxEdit is the size of a value that a form can hold: as base64 it is below the default limit of a request. Larger ones are
-	// edited as files, with dlqctl.
+	// maxEdit is the size of the largest value for a form, in bytes. As base64 it is below the default limit of a request. Larger
+	// values are edited as files, with dlqctl.
 	maxEdit        = 512 << 10
 	maxEditHeaders = 200
-	// newHeaders is how many empty lines the form has for headers that are added.
+	// newHeaders is how many empty lines the form has for new headers.
 	newHeaders = 3
 )
 
-// editData is the form that edits a message, and what it would change.
+// editData is the form that edits a message, and the changes that it would make.
 type editData struct {
 	*client.MessageDetail
 
 	Form editForm
 
-	// Problem is why the form was not sent, Notice why it has to be reviewed again.
+	// Problem says why the message was not sent. Notice says why the changes have to be reviewed again.
 	Problem, Notice string
 	// TooLarge says why the message cannot be edited here.
 	TooLarge string
-	// HasCR is set if the value's line ends are not the ones that a browser keeps.
+	// HasCR is set if a form would change the value's line ends.
 	HasCR bool
-	// CanText tells whether the value can be edited as text, IsSchema whether it is JSON of a schema.
+	// CanText tells whether the value can be edited as text, IsSchema whether a schema has decoded it to JSON.
 	CanText, IsSchema bool
-	// CanJSON tells whether the value can be edited with indents.
+	// CanJSON tells whether the value can be edited as JSON with indents.
 	CanJSON bool
-	// Diffs are the changes; empty until the form was reviewed.
+	// Diffs are the changes to review; empty before the review.
 	Diffs    []partDiff
 	Commands []command
 }
@@ -81,7 +81,7 @@ func (v *visit) editDataOf(m *client.MessageDetail) *editData {
 	return d
 }
 
-// edit shows what a form would change, and sends it once it was seen. The text is never lost: each refusal shows the form again.
+// edit shows the changes of a form, and sends the message after the person has reviewed them. Each refusal shows the form with its text.
 func (v *visit) edit() (*answer, error) {
 	id := v.PathValue("id")
 	var got *client.Answer[client.MessageDetail]
@@ -102,7 +102,7 @@ func (v *visit) edit() (*answer, error) {
 	if now := seenState(m); now != d.Form.Seen {
 		text := v.text("The message has changed since you saw it: it is %s now, retries used: %d of %d. Nothing was done.",
 			m.Status, m.RetryCount, m.MaxRetries)
-		d.Form.Seen = now // the next attempt is about what this page shows
+		d.Form.Seen = now // the next attempt acts on the state that this page shows
 		if m.ReplacedBy != nil {
 			text += " " + v.text("Its edited copy was sent in its place:") + " " + *m.ReplacedBy
 		}
@@ -140,7 +140,7 @@ func (v *visit) editAgain(d *editData, err error) (*answer, error) {
 	return &answer{template: "edit", title: v.text("Edit and retry"), data: d, status: status}, nil
 }
 
-// changes compares the form with the message. The request has only what differs, so all other bytes stay exact.
+// changes compares the form with the message. The request has only the changed parts, so all other bytes stay exact.
 func (v *visit) changes(m *client.MessageDetail, form *editForm) (*client.RetryRequest, []partDiff, error) {
 	request := &client.RetryRequest{Reason: optional(form.Reason), TargetTopic: optional(form.Target)}
 	var diffs []partDiff
@@ -199,7 +199,7 @@ func (v *visit) changedValue(m *client.MessageDetail, form *editForm, request *c
 		request.ValueBase64 = value
 	}
 	before, after := readable(old), readable(value)
-	if before == after { // only the white space of JSON
+	if before == after { // the values differ only in the white space of JSON
 		before, after = withMarks(old), withMarks(value)
 	}
 	*diffs = append(*diffs, diffOf(v.text("Value"), before, after))
@@ -210,11 +210,11 @@ func invalid(text string) error {
 	return &client.APIError{Status: http.StatusBadRequest, Message: text}
 }
 
-// fingerprintOf is the same for the same content: so one sends what was reviewed, and acts on what was seen.
+// fingerprintOf is equal for equal contents. So a form can tell whether its content was reviewed, and whether a state has changed.
 func fingerprintOf(shown any) string {
 	content, err := json.Marshal(shown)
 	if err != nil {
-		return "" // never equal to what a form has
+		return ""
 	}
 	sum := sha256.Sum256(content)
 	return base64.RawURLEncoding.EncodeToString(sum[:])

@@ -6,11 +6,11 @@ import (
 	"dlqmanager/client"
 )
 
-// failure is why a message is not through.
+// failure tells why the consumer or the newest retry of a message has failed.
 type failure struct {
 	*client.MessageDetail
 
-	// Last is the newest retry that failed; nil if none did.
+	// Last is the newest failed retry; nil if no retry has failed.
 	Last  *client.MessageDetail_Attempts
 	Stack stack
 }
@@ -26,7 +26,7 @@ func failureOf(m *client.MessageDetail) failure {
 	return f
 }
 
-// verified says whether the consumer got past a message; nothing for one that was not delivered.
+// verified says whether the consumer got past a message; nothing if the message was not delivered.
 func (l locale) verified(verified *client.Verified, reason *client.VerifiedReason) string {
 	switch {
 	case verified == nil:

@@ -12,9 +12,9 @@ import (
 type hopData struct {
 	client.Hop
 
-	// Page is the message's.
+	// Page is the page of the message.
 	Page string
-	// IsRestored is set if it was an archived message before.
+	// IsRestored is set if the message was restored from the archive.
 	IsThis, IsRestored bool
 	Tries              []tryData
 }
@@ -23,11 +23,11 @@ type hopData struct {
 type tryData struct {
 	client.Hop_Attempts
 
-	// Actor is who asked for it, if that is known.
+	// Actor is the person who asked for the retry; empty if unknown.
 	Actor string
 }
 
-// readActors finds who asked for the newest changes of a message. Without them the page shows less.
+// readActors finds the people who asked for the newest changes of a message. After an error, the page shows fewer names.
 func (v *visit) readActors(ctx context.Context, id string, actors map[string]string) {
 	operations, err := v.api.ListOperations(ctx, &client.ListOperationsParams{TargetID: &id, PageSize: new(int64(100))})
 	if err != nil {
@@ -38,8 +38,8 @@ func (v *visit) readActors(ctx context.Context, id string, actors map[string]str
 	}
 }
 
-// readRequest finds the newest single retry of the message among the newest of its topic. So a retry that no worker has taken
-// yet shows too, which the message itself does not know.
+// readRequest looks for the message among the newest single retries of its topic. So the page also shows a retry that no worker
+// has claimed yet: the message does not know of such a retry.
 func (v *visit) readRequest(d *messageData) {
 	if d.Status != client.StatusPENDING && d.Status != client.StatusRETRYING {
 		return
@@ -63,7 +63,7 @@ func isUnderway(state client.SingleRetryState) bool {
 	return state == client.SingleRetryStateUNCLAIMED || state == client.SingleRetryStateRUNNING
 }
 
-// isOutdated tells whether a retry was asked for before the last one that began. An unclaimed one will not come then.
+// isOutdated tells whether a later retry has begun since a retry was asked for. Then an unclaimed retry will not run.
 func isOutdated(asked time.Time, lastRetry *time.Time) bool {
 	return lastRetry != nil && asked.Before(*lastRetry)
 }
@@ -96,8 +96,8 @@ func (v *visit) describeChain(p *messageParts) {
 	}
 }
 
-// isRestored tells whether a message was restored from the archive, and did not come back: it has no record in Kafka. Nor has a message
-// that was handed in, but its id is of version 7, which a restore does not make.
+// isRestored tells whether a message was restored from the archive: it has a previous message and no record in Kafka. A message that was
+// handed in has no record either, but its id is of version 7, which a restore does not make.
 func isRestored(id string, previous, editedFrom *client.ID, source *client.Source) bool {
 	return previous != nil && editedFrom == nil && source == nil && !strings.HasPrefix(id[min(len(id), 14):], "7")
 }

@@ -15,8 +15,8 @@ type messageList struct {
 	Pagination client.MessageList_Pagination
 }
 
-// passedOn are the parameters of a page for the API, without the page's own one. The API also gets unknown parameters and refuses
-// them, so that a misspelt filter does not select everything.
+// passedOn are the parameters of a page for the API, without own, the page's own parameter. The API also gets unknown parameters
+// and refuses them, so that a misspelt filter does not select everything.
 func (v *visit) passedOn(list listing, own string) client.RequestOption {
 	passed := without(list.Asked, own)
 	for name, values := range v.URL.Query() {
@@ -27,7 +27,7 @@ func (v *visit) passedOn(list listing, own string) client.RequestOption {
 	return client.Queries(passed)
 }
 
-// fill takes the messages of an answer, or the reason why the API does not take the filters.
+// fill takes the messages of an answer, or the reason why the API has refused the filters.
 func (v *visit) fill(list *messageList, found *client.Answer[client.MessageList], err error) error {
 	list.Refused, err = v.refusedFilters(err)
 	if found != nil {
@@ -37,7 +37,7 @@ func (v *visit) fill(list *messageList, found *client.Answer[client.MessageList]
 	return err
 }
 
-// matching says how many messages match. The list counts to a limit; a plan counts all of them.
+// matching says how many messages match. A list stops counting at a limit; a plan counts all matching messages.
 func (v *visit) matching(page client.MessageList_Pagination) string {
 	count := page.TotalCount
 	switch {
@@ -50,7 +50,7 @@ func (v *visit) matching(page client.MessageList_Pagination) string {
 	}
 }
 
-// preview is the beginning of a payload in one line; nothing if there is none.
+// preview is the beginning of a payload in one line; empty if there is no payload.
 func preview(payload json.RawMessage) string {
 	if string(payload) == "null" {
 		return ""

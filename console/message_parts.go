@@ -10,15 +10,15 @@ import (
 	"dlqmanager/client"
 )
 
-// messageParts are what the page of a message and its page in the archive have in common.
+// messageParts has the data of both pages of a message: its page, and its page in the archive.
 type messageParts struct {
 	*client.MessageDetail
 
-	// Here is the page.
+	// Here is the path of the page.
 	Here string
-	// AboutStatus says what the status means for a message that is not archived.
+	// AboutStatus explains the status; empty in the archive.
 	AboutStatus string
-	// Tried is how often the consumer tried, 0 if that is unknown.
+	// Tried is how often the consumer tried to process the record; 0 if unknown.
 	Tried                    int64
 	Fault                    failure
 	ValueView, KeyView       bytesView
@@ -28,14 +28,14 @@ type messageParts struct {
 	PointedHeaders           []headerView
 	// CannotReveal says why the button that shows hidden parts is off.
 	CannotReveal string
-	// SameTrace and SameCorrelation are the lists of the messages with the same ids.
+	// SameTrace and SameCorrelation are the lists of the messages with the same trace id, and with the same correlation id.
 	SameTrace, SameCorrelation string
 	Hops                       []hopData
-	// CameBackAs are the messages as which this one was stored when the consumer failed again.
+	// CameBackAs are the messages that were stored when this message failed again.
 	CameBackAs []hopData
-	// IsRestored is set if the message was an archived one before.
+	// IsRestored is set if the message was restored from the archive.
 	IsRestored bool
-	// RestoredAs is the page of the message that an archived one was restored as, empty if it was not.
+	// RestoredAs is the page of the message that an archived message was restored as; empty if it was not restored.
 	RestoredAs string
 	// ChainProblem says why there are no hops.
 	ChainProblem string
@@ -44,7 +44,7 @@ type messageParts struct {
 
 	chain    *client.Chain
 	chainErr error
-	// actors are who asked for the newest changes, by the ids of the operations.
+	// actors are the people who asked for the newest changes, by the ids of the operations.
 	actors map[string]string
 }
 
@@ -74,7 +74,7 @@ func (v *visit) messageHere() string {
 	return messagePath(v.PathValue("id"))
 }
 
-// readParts reads the message of the address and what became of it.
+// readParts reads the message of the address, its chain, and who asked for its changes.
 func (v *visit) readParts() (messageParts, error) {
 	id := v.PathValue("id")
 	p := messageParts{Here: v.messageHere(), actors: map[string]string{}}
@@ -86,7 +86,7 @@ func (v *visit) readParts() (messageParts, error) {
 		if p.chainErr = err; err == nil {
 			p.chain = &got.Value
 		}
-		return nil // the message says more about the cause
+		return nil // the page shows the message without its chain, or the error of the message
 	}, func(ctx context.Context) error {
 		if v.may(http.MethodGet, "/api/v1/audit") {
 			v.readActors(ctx, id, p.actors)
@@ -103,16 +103,16 @@ func (v *visit) describeParts(p *messageParts) {
 		return a.Result == client.MessageDetailAttemptsResultDelivered
 	}
 	if n := len(m.Attempts); m.Status == client.StatusRESOLVED || n > 0 && isDelivered(m.Attempts[n-1]) {
-		p.Fault.Last = nil // the consumer failed after it
+		p.Fault.Last = nil // a later retry was delivered
 	}
 	p.IsRestored = isRestored(m.ID, m.PreviousID, m.EditedFrom, m.Source)
 	v.describeChain(p)
 	if v.Header.Get(regionHeader) == "" {
-		v.describeRecord(p) // a region has nothing of it
+		v.describeRecord(p) // no region shows the record
 	}
 }
 
-// describeRecord shows what is in the message.
+// describeRecord prepares the key, the value and the headers of the message.
 func (v *visit) describeRecord(p *messageParts) {
 	m := p.MessageDetail
 	wanted := v.URL.Query().Get("view")

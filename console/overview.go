@@ -15,19 +15,19 @@ import (
 type overviewData struct {
 	Topics []client.Topics_Topics
 	Cards  []card
-	// Unwell are sentences about what needs a person.
+	// Unwell are the troubles that a person has to look after.
 	Unwell []trouble
-	// Arrivals is nil if it cannot be read; then ArrivalsError says why. The same is true for the causes.
+	// Arrivals is nil if the arrivals cannot be read. Then ArrivalsError says why. CausesError says so for the causes.
 	Arrivals      *chart
 	ArrivalsError string
 	Span          string
 	Causes        []causeList
 	CausesError   string
-	// Server is the address to show in commands.
+	// Server is the address of this server in commands.
 	Server string
 }
 
-// card is a number that leads to its page.
+// card is a number with a link to the page about it.
 type card struct {
 	Label, Value, Path, Help string
 	// At is a time in place of Value.
@@ -46,15 +46,15 @@ const (
 	// causesShown is how many causes the overview and the page of a topic have.
 	causesShown  = 5
 	chartColours = 5
-	// meanMinutes is how many whole minutes the rate of arrivals is the mean of.
+	// The rate of arrivals is the mean of this many whole minutes.
 	meanMinutes = 5
 	readyWait   = 3 * time.Second
 	jobsCounted = 100
 	monthHours  = 30 * 24
 )
 
-// part reads a part of a page, if the answer has one of its regions. A part that fails leaves a sentence in its place: the rest may be
-// all that somebody needs at night.
+// part reads a part of a page, unless the script asks for a region without this part. An error of a part does not fail the page, whose
+// other parts may be all that an operator needs.
 func (v *visit) part(read func(context.Context), regions ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if v.wants(regions...) {
@@ -64,7 +64,7 @@ func (v *visit) part(read func(context.Context), regions ...string) func(context
 	}
 }
 
-// wants tells whether the answer has a region: the whole page has all of them.
+// wants tells whether the answer has one of the regions. The whole page has every region.
 func (v *visit) wants(regions ...string) bool {
 	asked := v.Header.Get(regionHeader)
 	return asked == "" || slices.Contains(regions, asked)
@@ -96,7 +96,7 @@ func (v *visit) overview() (*answer, error) {
 	return show("overview", v.text("Overview"), data)
 }
 
-// topics reads the dead-letter topics, those with the most PENDING messages first.
+// topics reads the dead-letter topics. Topics with the most PENDING messages come first.
 func (v *visit) topics(ctx context.Context) ([]client.Topics_Topics, error) {
 	list, err := v.api.ListTopics(ctx, nil)
 	if err != nil {
@@ -107,7 +107,7 @@ func (v *visit) topics(ctx context.Context) ([]client.Topics_Topics, error) {
 	return topics, nil
 }
 
-// lastMinutes reads the arrivals by minute, nil if it cannot.
+// lastMinutes reads the arrivals of the last minutes; nil after an error.
 func (v *visit) lastMinutes(ctx context.Context) *client.SeriesList {
 	list, err := v.api.ListSeries(ctx, &client.ListSeriesParams{
 		Step: new(client.ListSeriesParamsStepMinute), From: new(time.Now().Add(-(meanMinutes + 1) * time.Minute)),
@@ -126,7 +126,7 @@ func (v *visit) runningJobs(ctx context.Context) *client.Jobs {
 	return &jobs.Value
 }
 
-// perMinute is the mean of the last whole minutes. The last bucket is the minute that is not over.
+// perMinute is the mean of the last whole minutes. The last bucket is the current minute, which is left out.
 func perMinute(list *client.SeriesList) float64 {
 	sum := int64(0)
 	for _, series := range list.Series {
@@ -138,7 +138,7 @@ func perMinute(list *client.SeriesList) float64 {
 	return float64(sum) / meanMinutes
 }
 
-// rate writes a number of messages for each minute or second: only small ones need a decimal, and a slow rate is not 0.
+// rate writes a number of messages per minute or second. Small numbers get a decimal, so that a slow rate is not shown as 0.
 func (v *visit) rate(of float64) string {
 	switch {
 	case of >= 100 || of == 0:
@@ -194,7 +194,7 @@ func (v *visit) cards(topics []client.Topics_Topics, rate *client.SeriesList, jo
 	}
 }
 
-// causesNow reads the largest open causes and the newest.
+// causesNow reads the largest open causes, and the newest open causes.
 func (v *visit) causesNow(ctx context.Context) ([]causeList, string) {
 	lists := []causeList{
 		{Title: v.text("Largest open causes"), Path: "/groups?sort=pending&state=open"},
@@ -210,7 +210,7 @@ func (v *visit) causesNow(ctx context.Context) ([]causeList, string) {
 	return lists, ""
 }
 
-// origin is the address of this server as the browser knows it, if it has sent this host.
+// origin is the scheme and host of this server in the browser. host is the header Host of the request.
 func (v *visit) origin(host string) string {
 	scheme := "http://"
 	if v.console.options.Secure {

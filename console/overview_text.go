@@ -2,7 +2,7 @@ package console
 
 // overviewTexts are the texts of the overview and of topics.
 var overviewTexts = texts{
-	// The chart, which all parts share.
+	// The chart, which the overview and other pages show.
 	"%d in all.": "合計 %d 件。", "Most from %s: %d.": "最多は %s から: %d 件。", "The numbers as a table": "数値を表で見る", "From": "開始",
 
 	// The overview.

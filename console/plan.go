@@ -17,27 +17,27 @@ type planPage struct {
 	// Title says what the job would do.
 	Title     string
 	Selection []string
-	// Again is the form of this plan; List shows the messages of its selection.
+	// Again is the form that makes this plan again. List is the page of the selected messages.
 	Again, List string
 	Bar         bar
 	ByStatus    []client.PlanCounts_Item
 	Ramp        []string
-	// Takes says how long the job would take, empty if nobody knows.
+	// Takes says how long the job would take; empty if unknown.
 	Takes string
-	// Button and Question name the number and the target.
+	// Button is the text of the button. It names the number of messages and the target. Question stands before it.
 	Button, Question string
 	MayStart         bool
-	// Problem is why the start was refused, with the differences to the plan and the job that is in the way.
+	// Problem says why the start was refused. Differences are changes since the plan was made; Busy is the id of a conflicting job.
 	Problem     string
 	Differences []client.ErrorDetail
 	Busy        string
-	// Expired is set if the plan cannot be started any more. Nothing else is known about it.
+	// Expired is set if the plan has expired. Then the API knows nothing else about the plan.
 	Expired bool
 	// Reason and Typed are the fields of the form.
 	Reason, Typed string
 }
 
-// plan shows what a job would do.
+// plan shows the plan of a job.
 func (v *visit) plan() (*answer, error) {
 	page, err := v.readPlan()
 	if err != nil {
@@ -59,7 +59,7 @@ func (v *visit) readPlan() (*planPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, err := readAs[client.RetryPlan](answer.Value) // it has all fields of the other kinds
+	plan, err := readAs[client.RetryPlan](answer.Value) // a RetryPlan has all fields of the other kinds
 	if err != nil {
 		return nil, err
 	}
@@ -85,10 +85,10 @@ func (v *visit) planPageOf(plan client.RetryPlan) *planPage {
 	return p
 }
 
-// Typing tells whether the topic must be typed before the job is started: what is deleted is gone.
+// Typing tells whether the topic must be typed before the job is started. Only a delete cannot be undone.
 func (p *planPage) Typing() bool { return p.Kind == "delete" }
 
-// formOfPlan is the form that would make a plan again.
+// formOfPlan is the form that makes the same plan again.
 func formOfPlan(plan client.RetryPlan) *planForm {
 	f := &planForm{
 		Kind: string(plan.Kind), Topic: plan.Topic, Selected: filtersFrom(plan.Filters), Reason: valueOf(plan.RequestReason), Target: valueOf(plan.TargetTopic),
@@ -119,8 +119,8 @@ func formOfPlan(plan client.RetryPlan) *planForm {
 	return f
 }
 
-// expiredPlan is the page of a plan that the API does not show any more. Its address, or the form that was sent, remembers
-// what it was made of.
+// expiredPlan is the page of a plan that the API no longer has. The form of the plan is in the address of its page, or in a
+// field of the posted form.
 func (v *visit) expiredPlan(problem string) *planPage {
 	p := &planPage{Expired: true, Problem: problem, Title: v.text("This plan has expired")}
 	if form, bad := v.planFormOf(v.URL.Query()); bad == "" && form.Topic != "" {
@@ -132,7 +132,7 @@ func (v *visit) expiredPlan(problem string) *planPage {
 	return p
 }
 
-// startPlan starts the job of a plan. The job has the id of the plan, so that a second click, tab or operator finds the same job.
+// startPlan starts the job of a plan. The job has the id of the plan, so a second click, tab or operator finds the same job.
 func (v *visit) startPlan() (*answer, error) {
 	page, err := v.readPlan()
 	if err != nil {
@@ -152,7 +152,7 @@ func (v *visit) startPlan() (*answer, error) {
 		return nil, err
 	}
 	if _, err = v.api.CreateJob(v.Context(), &client.CreateJobParams{Prefer: new("respond-async")}, start); err == nil {
-		if page.JobID != nil { // the request has only made sure that its workflow was started
+		if page.JobID != nil { // the request has only made sure that the job's workflow was started
 			return v.done(path, v.text("The job of this plan was started before. Nothing was started twice."))
 		}
 		return v.done(path, v.text("The job runs. It goes on when you close this page."))
@@ -177,7 +177,7 @@ func (v *visit) startPlan() (*answer, error) {
 
 func isCode(err error, code client.ErrorCode) bool { return err != nil && client.CodeOf(err) == code }
 
-// Changed tells whether the plan no longer holds, so that only a new one can be started.
+// Changed tells whether the messages differ from the plan. Then only a new plan can be started.
 func (p *planPage) Changed() bool { return len(p.Differences) > 0 }
 
 // CanStart tells whether the button is on.

@@ -14,19 +14,19 @@ import (
 type planNewPage struct {
 	*planForm
 
-	// Selection says in words which messages are meant, List shows them.
+	// Selection says in words which messages are selected. List is their page.
 	Selection []string
 	List      string
-	// Problem says what is wrong, Problems by the fields of the API.
+	// Problem explains the refusal of a plan. Problems explain single fields, by the names of the API.
 	Problem  string
 	Problems map[string]string
-	// Refused is set if no plan can be made of this address.
+	// Refused is set if no plan can be made from this address.
 	Refused bool
-	// MayStart tells whether the user may start such a job; a plan alone needs less.
+	// MayStart tells whether the user may start such a job. The plan alone needs fewer rights.
 	MayStart bool
 }
 
-// newPlan shows the form of a plan, of the selection in its address.
+// newPlan shows the form of a plan for the selection in the address.
 func (v *visit) newPlan() (*answer, error) {
 	form, problem := v.planFormOf(v.URL.Query())
 	page := v.planPage(form)
@@ -48,14 +48,14 @@ func (v *visit) planPage(form planForm) planNewPage {
 	}
 }
 
-// createPlan makes the plan and leads to it. Nothing is sent or changed by that.
+// createPlan makes the plan and leads to its page. It sends and changes no messages.
 func (v *visit) createPlan() (*answer, error) {
 	if err := v.ParseForm(); err != nil {
 		return nil, err
 	}
 	form, problem := v.planFormOf(v.PostForm)
 	if err := v.identify(); err != nil {
-		if next := form.path(); isStatus(err, http.StatusUnauthorized) && len(next) <= longestMemory { // keeps what was entered
+		if next := form.path(); isStatus(err, http.StatusUnauthorized) && len(next) <= longestMemory { // keeps the entered fields
 			return goTo("/sign-in?" + url.Values{"next": {next}}.Encode())
 		}
 		return nil, err
@@ -103,14 +103,14 @@ func (v *visit) createPlan() (*answer, error) {
 	return goTo("/plans/" + plan.ID + form.memory())
 }
 
-// planFields are the fields of the API that the form shows a problem beside.
+// planFields are the fields of the API whose problems the form shows beside them.
 var planFields = []string{"target_topic", "order", "rate_limit", "ramp", "ramp.steps", "ramp.wait", "ramp.max_came_back", "ramp.confirm",
 	"include_suspicious", "reason"}
 
 // longestMemory bounds an address; browsers and proxies refuse long ones.
 const longestMemory = 1800
 
-// memory is the form for the address of its plan, so that the page of an expired plan can make it again. A long one is left out.
+// memory writes the form for the address of its plan, so that an expired plan can be made again. It is empty for a long form.
 func (f *planForm) memory() string {
 	if text := f.values().Encode(); len(text) <= longestMemory {
 		return "?" + text
@@ -129,8 +129,8 @@ func (v *visit) selection(selected url.Values) []string {
 	return words
 }
 
-// mayStart tells whether the user may start a job of a kind, at least on some topics. The kind's right is also the one for a
-// single message.
+// mayStart tells whether the user may start a job of a kind, at least on some topics. A job needs the right to jobs, and the
+// right to the same action on a single message.
 func (v *visit) mayStart(kind string) bool {
 	return v.may(http.MethodPost, "/api/v1/jobs") && v.mayChange(kind)
 }

@@ -14,17 +14,17 @@ import (
 // jobKinds are the kinds of jobs, in the order of a choice.
 var jobKinds = []string{"retry", "revive", "dead", "delete", "restore"}
 
-// planForm is a request for a plan: what to do, with which messages, and how to send them. It lies in the address of the
-// form, so that a plan can be changed, and made again after it has expired.
+// planForm is a request for a plan: the kind of job, its messages, and the way to send them. The address of the form
+// contains it, so that people can change a plan, and make it again after it has expired.
 type planForm struct {
 	Kind, Topic string
 	Selected    url.Values
 
 	Reason, Target, Order, Rate string
-	// Ramp is steps or none. The others describe the steps; CameBack is in percent.
+	// Ramp is rampSteps or rampNone. Steps, Wait and CameBack describe the steps; CameBack is in percent.
 	Ramp, Steps, Wait, CameBack string
 	Confirm, Suspicious         bool
-	// Whole is set by whoever means every message of the topic.
+	// Whole is set if the person has marked that every message of the topic is meant.
 	Whole bool
 }
 
@@ -36,14 +36,14 @@ const (
 	firstCameBack = "10"
 )
 
-// hiddenValue stands in jobs, and in plans of others, for the value of a filter that compares what masking hides. As a filter it
-// matches nothing, so that an exclusion would exclude nothing.
+// hiddenValue replaces the value of a filter in jobs, and in plans of other people, if masking hides the compared field. As a filter it
+// matches nothing, so an exclusion would exclude nothing.
 const hiddenValue = "***"
 
-// firstTexts are the values that fields of the form begin with, if not empty.
+// firstTexts are the first values of the fields that do not begin empty.
 var firstTexts = map[string]string{"ramp": rampSteps, "steps": firstSteps, "wait": firstWait, "max_came_back": firstCameBack}
 
-// texts are the fields of the form with a text, by the names of the API or of the form.
+// texts are the text fields of the form, by their names in the API or in the form.
 func (f *planForm) texts() map[string]*string {
 	return map[string]*string{
 		"kind": &f.Kind, "topic": &f.Topic, "reason": &f.Reason, "target_topic": &f.Target, "order": &f.Order, "rate_limit": &f.Rate,
@@ -51,13 +51,13 @@ func (f *planForm) texts() map[string]*string {
 	}
 }
 
-// marks are the fields that are set or not.
+// marks are the checkboxes of the form.
 func (f *planForm) marks() map[string]*bool {
 	return map[string]*bool{"confirm": &f.Confirm, "include_suspicious": &f.Suspicious, "whole": &f.Whole}
 }
 
-// planFormOf reads a form or an address. The problem names a filter that a job does not have: to leave it out would select
-// more messages than were meant.
+// planFormOf reads a form or an address. problem names a filter that a job cannot have. The plan is refused then: without
+// the filter, it would select more messages than were meant.
 func (v *visit) planFormOf(values url.Values) (f planForm, problem string) {
 	f.Selected = filtersOf(values)
 	texts, marks := f.texts(), f.marks()
@@ -92,12 +92,12 @@ func (v *visit) planFormOf(values url.Values) (f planForm, problem string) {
 	return f, ""
 }
 
-// IsWhole tells whether nothing but a status limits the selection.
+// IsWhole tells whether the selection has no filter but a status.
 func (f *planForm) IsWhole() bool {
 	return len(without(f.Selected, "status")) == 0
 }
 
-// values is the form as an address. A field with its first value is left out.
+// values writes the form as parameters of an address. It leaves out fields that have their first values.
 func (f *planForm) values() url.Values {
 	values := without(f.Selected)
 	for name, value := range f.texts() {
@@ -113,10 +113,10 @@ func (f *planForm) values() url.Values {
 	return values
 }
 
-// path is the form's page with what was entered.
+// path is the page of the form with the entered fields.
 func (f *planForm) path() string { return "/plans/new?" + f.values().Encode() }
 
-// request is the body of the plan. Whatever is no number goes as it is: the API says what is wrong with it.
+// request is the body of the plan. A text that is no number is sent unchanged, so that the API explains the mistake.
 func (f *planForm) request() (client.JobRequest, error) {
 	parameters := with(with(f.Selected, "kind", f.Kind), "topic", f.Topic)
 	set := func(name, value string) {
@@ -134,7 +134,7 @@ func (f *planForm) request() (client.JobRequest, error) {
 		}
 	}
 	if f.Kind == "retry" && f.Ramp == rampSteps {
-		parameters.Set("ramp.steps", f.Steps) // also none, which the API refuses
+		parameters.Set("ramp.steps", f.Steps) // an empty list is sent too, and the API refuses it
 		set("ramp.wait", f.Wait)
 		set("ramp.max_came_back", shareOf(f.CameBack))
 		if f.Confirm {
@@ -149,7 +149,7 @@ func (f *planForm) request() (client.JobRequest, error) {
 	return request, json.Unmarshal(content, &request)
 }
 
-// shareOf is a percentage as a share, or the text if it is none.
+// shareOf writes a percentage as a share. It returns a text that is no number unchanged.
 func shareOf(percent string) string {
 	number, err := strconv.ParseFloat(percent, 64)
 	share := strconv.FormatFloat(number/100, 'f', -1, 64)

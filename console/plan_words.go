@@ -8,7 +8,7 @@ import (
 	"dlqmanager/client"
 )
 
-// planButton names the number of messages and where they go.
+// planButton is the text of the button: the number of messages, and their target or topic.
 func (v *visit) planButton(plan client.RetryPlan) string {
 	switch n, topics := plan.Matched, plan.ByTargetTopic; {
 	case plan.Kind != "retry" || len(topics) == 0:
@@ -27,7 +27,7 @@ func (v *visit) wouldGo(kind string) string {
 	return v.text("would be changed")
 }
 
-// rampWords says a ramp in sentences, none if there is none.
+// rampWords says a ramp in sentences; nil without a ramp.
 func (v *visit) rampWords(ramp *client.Ramp) []string {
 	if ramp == nil {
 		return nil
@@ -49,7 +49,7 @@ func (v *visit) rampWords(ramp *client.Ramp) []string {
 	return words
 }
 
-// takes says how long a plan would take: at its rate, with the waits of its ramp. Without a rate only the targets know.
+// takes says how long a job would take at its rate limit, with the waits of its ramp. Without a limit, the targets decide.
 func (v *visit) takes(plan client.RetryPlan) string {
 	if plan.Kind != "retry" || plan.Matched == 0 {
 		return ""

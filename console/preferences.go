@@ -14,17 +14,17 @@ const (
 	japanese locale = "ja"
 )
 
-// locales are all of them; the first is for browsers that ask for neither.
+// locales are the languages of the pages. Browsers that ask for another language get the first.
 var locales = []locale{english, japanese}
 
 var matcher = language.NewMatcher([]language.Tag{language.English, language.Japanese})
 
-// prefer is how a person wants to read the pages. It lies in cookies that are no secret.
+// prefer has a person's preferences for the pages. They are in cookies without encryption.
 type prefer struct {
 	language locale
-	// theme is light, dark, or empty for the system's.
+	// theme is light, dark, or empty for the system's theme.
 	theme string
-	// withoutKeys switches the keys of the script off.
+	// withoutKeys switches off the keyboard shortcuts of the script.
 	withoutKeys bool
 }
 
@@ -50,7 +50,7 @@ func preferencesOf(r *http.Request) prefer {
 	return p
 }
 
-// setPreferences stores how a person wants to read the pages, and goes back.
+// setPreferences stores the preferences of a form, and goes back.
 func (v *visit) setPreferences() (*answer, error) {
 	set := func(cookie, field string, allowed ...string) {
 		for _, value := range allowed {

@@ -8,13 +8,13 @@ import (
 	"dlqmanager/client"
 )
 
-// problemData is the page that is shown in place of one that cannot be.
+// problemData is the page that is shown if a page cannot be shown.
 type problemData struct {
 	Status int
 	// Help says what to do next.
 	Help, Reason string
 	RequestID    string
-	// Again is the page to try again; empty for a form that was sent.
+	// Again is the page to try again; empty after a form.
 	Again string
 	// IsUnknown is set if the address leads to no page.
 	IsUnknown bool

@@ -26,18 +26,18 @@ type Provider struct {
 	ClientSecret func() (string, error)
 	// Scopes to ask for. Default: openid.
 	Scopes []string
-	// HTTP makes a client for the next requests to the provider. Default: http.DefaultClient's transport.
+	// HTTP makes a client for requests to the provider. discover calls it for each read of the metadata. Default: http.DefaultTransport.
 	HTTP func() (*http.Client, error)
 }
 
 const (
-	// discoverEvery is how long the metadata of a provider are used.
+	// discoverEvery is how long the metadata of a provider are used before they are read again.
 	discoverEvery = 10 * time.Minute
 	// providerTimeout limits the requests to a provider for one page.
 	providerTimeout = 20 * time.Second
 	// patience is how long a page waits for a renewal while its token is valid.
 	patience = 2 * time.Second
-	// shareRenewal is how long other requests get the tokens of a renewal, which have the earlier cookie: of another tab, say.
+	// shareRenewal is how long requests with the earlier cookie, such as those of another tab, get the tokens of a renewal.
 	shareRenewal = time.Minute
 )
 
@@ -48,16 +48,15 @@ type relying struct {
 	mutex sync.Mutex
 	known *metadata
 	read  time.Time
-	// renewals are by the digests of their refresh tokens, and over has those of people who have signed out meanwhile.
+	// renewals are by the digests of their refresh tokens. over has the digests of the refresh tokens of people who have just signed out.
 	renewals map[digest]*renewal
 	over     map[digest]bool
-	// patience is how long a page waits for a renewal while its token is valid.
-	patience time.Duration
+	patience time.Duration // the constant, except in tests
 }
 
 type digest = [sha256.Size]byte
 
-// metadata are of the provider.
+// metadata are the provider's announced addresses and abilities, with the HTTP client to reach it.
 type metadata struct {
 	provider *oidc.Provider
 	client   *http.Client
@@ -100,7 +99,7 @@ func (p *relying) discover(ctx context.Context) (*metadata, error) {
 		return nil, providerError{err}
 	}
 	limited := *client
-	limited.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // it could leave the provider
+	limited.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // to keep secrets at the provider
 	m := &metadata{client: &limited}
 	if m.provider, err = oidc.NewProvider(m.context(ctx), p.Issuer); err != nil {
 		return nil, providerError{err}
@@ -123,22 +122,22 @@ func (p *relying) discover(ctx context.Context) (*metadata, error) {
 	return m, nil
 }
 
-// trusts refuses addresses over plain HTTP, unless the issuer is asked so too.
+// trusts refuses addresses with plain HTTP, unless the issuer has plain HTTP too.
 func (p *relying) trusts(address string) bool {
 	return address == "" || strings.HasPrefix(address, "https://") || strings.HasPrefix(p.Issuer, "http://") && strings.HasPrefix(address, "http://")
 }
 
-// context has the client of the provider's certificates.
+// context adds the HTTP client of the provider to ctx.
 func (m *metadata) context(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, m.client)
 }
 
-// providerError is a failure of the provider, or on the way to it. Its text has no secret, and is bounded; it may name
-// addresses of the network, so it is not for people who have not signed in.
+// providerError is a failure of the provider or of the network. Its text has no secret and a limited length. It may name
+// addresses of the network, so it is not shown to people who have not signed in.
 type providerError struct{ error }
 
 func (e providerError) Error() string {
-	refused, ok := errors.AsType[*oauth2.RetrieveError](e.error) // its own text has the whole answer
+	refused, ok := errors.AsType[*oauth2.RetrieveError](e.error) // the text of this type quotes the whole answer
 	switch {
 	case !ok:
 		return fmt.Sprintf("%.300s", e.error.Error())
@@ -150,7 +149,7 @@ func (e providerError) Error() string {
 	return fmt.Sprintf("%.300s: %.300s", refused.ErrorCode, refused.ErrorDescription)
 }
 
-// isRefusal tells whether the provider has said why it gives no tokens.
+// isRefusal tells whether the provider has refused the tokens with an error code.
 func (e providerError) isRefusal() bool {
 	refused, ok := errors.AsType[*oauth2.RetrieveError](e.error)
 	return ok && refused.ErrorCode != ""
@@ -158,7 +157,7 @@ func (e providerError) isRefusal() bool {
 
 func (e providerError) Unwrap() error { return e.error }
 
-// client is how this server asks for tokens.
+// client has the settings of this server's requests for tokens.
 func (p *relying) client(m *metadata, redirect string) (*oauth2.Config, error) {
 	c := &oauth2.Config{ClientID: p.ClientID, Endpoint: m.provider.Endpoint(), RedirectURL: redirect, Scopes: p.Scopes}
 	c.Endpoint.AuthStyle = oauth2.AuthStyleInParams
@@ -176,10 +175,10 @@ func (p *relying) client(m *metadata, redirect string) (*oauth2.Config, error) {
 	return c, nil
 }
 
-// attempt is a sign-in that has begun. It lies in an encrypted cookie, so only the same browser can end it.
+// attempt is a sign-in that has begun. It is in an encrypted cookie, so only the same browser can complete the sign-in.
 type attempt struct {
 	State, Nonce, Verifier string
-	// Next is the page after it.
+	// Next is the page after the sign-in.
 	Next  string
 	Until time.Time
 }
@@ -250,7 +249,7 @@ func (p *relying) end(ctx context.Context, redirect string, a attempt, answer ur
 	return s, nil
 }
 
-// take uses new tokens. A provider may leave the refresh token as it was.
+// take uses new tokens. If the provider sends no refresh token, the former one stays in use.
 func (s *session) take(token *oauth2.Token) {
 	s.Token, s.Expires, s.Renew = token.AccessToken, token.Expiry, time.Time{}
 	if token.RefreshToken != "" {

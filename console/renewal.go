@@ -17,20 +17,20 @@ import (
 	"dlqmanager/client"
 )
 
-// renewal is a refresh of tokens. A provider may accept a refresh token once only, while several tabs of a browser have it.
-// So all requests with the same refresh token get the result of one renewal, also some time later.
+// renewal is a refresh of tokens. A provider may accept a refresh token only once, but several tabs of a browser send it.
+// So all requests with the same refresh token share one renewal, and its result is kept for shareRenewal.
 type renewal struct {
 	done     chan struct{}
-	hasEnded bool // before done is closed
+	hasEnded bool // set before done is closed
 	token    *oauth2.Token
 	err      error
 }
 
-// errSessionOver is why only a new sign-in helps.
+// errSessionOver tells that only a new sign-in helps.
 var errSessionOver = fmt.Errorf("the session at the identity provider has ended: %w", client.ErrSignIn)
 
-// renew gets new tokens for a refresh token. It outlives the request: the provider may take the refresh token back before
-// its answer is read.
+// renew gets new tokens for a refresh token. The renewal does not end with ctx: the provider may revoke the refresh token
+// before its answer with the new tokens has been read.
 func (p *relying) renew(ctx context.Context, refresh string) (*oauth2.Token, error) {
 	id := sha256.Sum256([]byte(refresh))
 	p.mutex.Lock()
@@ -77,13 +77,13 @@ func (p *relying) finish(ctx context.Context, id digest, r *renewal, refresh str
 		})
 	case err == nil: // the person has signed out meanwhile
 		if m, err := p.discover(ctx); err == nil {
-			_ = p.revoke(ctx, m, token.RefreshToken) // a sign-out that cannot reach the provider has told the log
+			_ = p.revoke(ctx, m, token.RefreshToken) // the person is signed out here in any case
 		}
 	}
 }
 
-// signOut keeps pages that are still being made from bringing a session back with the tokens of its renewal. It returns
-// the refresh token to revoke, if any: a renewal that has not ended revokes its own.
+// signOut prevents requests in progress from restoring a session with the tokens of its renewal. It returns the refresh token
+// to revoke. It returns none if a renewal is running, since the renewal then revokes its new token.
 func (p *relying) signOut(refresh string) string {
 	if refresh == "" {
 		return ""
@@ -110,7 +110,7 @@ func (p *relying) signOut(refresh string) string {
 	return refresh
 }
 
-// signIn uses a refresh token again: some providers give the same one as before a sign-out.
+// signIn allows a refresh token again. Some providers give the refresh token from before the sign-out again.
 func (p *relying) signIn(refresh string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -144,7 +144,7 @@ func (p *relying) refresh(ctx context.Context, refresh string) (token *oauth2.To
 	return token, nil
 }
 
-// revoke takes a refresh token back, if the provider can.
+// revoke revokes a refresh token, if the provider supports that.
 func (p *relying) revoke(ctx context.Context, m *metadata, refresh string) error {
 	if m.Revocation == "" || refresh == "" {
 		return nil
@@ -179,8 +179,8 @@ func (p *relying) revoke(ctx context.Context, m *metadata, refresh string) error
 	return nil
 }
 
-// source is the token of one visit. It renews the token before that expires, and when the API refuses it. It is safe for
-// concurrent use.
+// source is the token of one visit. It renews the token shortly before the token expires, and after the API has refused the
+// token. It is safe for concurrent use.
 type source struct {
 	provider *relying // nil for a token without a provider
 
@@ -188,8 +188,8 @@ type source struct {
 	session session
 	refused string // a token that the API does not accept
 	former  string // the refresh token of the last renewal
-	changed bool   // since the cookie was written
-	failed  bool   // a renewal, while the token was valid: the next page tries again
+	changed bool   // the session was renewed since the last call of take
+	failed  bool   // a renewal has failed while the token was valid; the next page tries again
 }
 
 var _ client.Renewer = (*source)(nil)
@@ -213,7 +213,7 @@ func (t *source) Token(ctx context.Context) (string, error) {
 	token, err := t.provider.renew(ctx, s.Refresh)
 	if err != nil && isValid {
 		t.failed = true
-		return s.Token, nil // another tab may have the next one
+		return s.Token, nil
 	}
 	if err != nil {
 		return "", err
@@ -224,7 +224,7 @@ func (t *source) Token(ctx context.Context) (string, error) {
 	return s.Token, nil
 }
 
-// Refused makes the next call of Token renew, once.
+// Refused makes the next call of Token renew the refused token. It returns false if the session cannot be renewed.
 func (t *source) Refused(token string) bool {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -238,7 +238,7 @@ func (t *source) Refused(token string) bool {
 	return true
 }
 
-// take returns the session to be written to the cookie, if it has changed since the last call and nobody has signed out of it.
+// take returns the session, and whether to write it to the cookie: it was renewed since the last call, and nobody has signed out of it.
 func (t *source) take() (session, bool) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()

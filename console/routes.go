@@ -2,7 +2,7 @@ package console
 
 import "net/http"
 
-// routes lists every page. A page that changes something is a POST.
+// routes lists every page. Every change is a POST, except the link that signs a person in.
 func (c *Console) routes() http.Handler {
 	mux := http.NewServeMux()
 	page := func(pattern string, h handler) { mux.Handle(pattern, c.signedIn(h)) }

@@ -13,16 +13,16 @@ import (
 // Key encrypts cookies with AES-256-GCM.
 type Key [32]byte
 
-// NewKey makes a random key. Sessions end with the process that has it.
+// NewKey makes a random key. If no other process has the key, its sessions end with this process.
 func NewKey() Key {
 	var key Key
 	_, _ = rand.Read(key[:]) // never fails
 	return key
 }
 
-// sealer encrypts and signs values of cookies. A value can only be opened under the name that it was sealed for.
+// sealer encrypts and authenticates values of cookies. A value can only be opened under the name that it was sealed for.
 type sealer struct {
-	// keys are read for each value: the first one seals, all of them open.
+	// keys is called for each value. The first key seals, all keys open.
 	keys func() []Key
 }
 

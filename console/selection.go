@@ -9,12 +9,12 @@ import (
 // planKinds are the changes of many messages that begin with a plan.
 var planKinds = []string{"retry", "revive", "dead", "delete"}
 
-// planPath leads to the plan of a change: its selection is a query, which the server counts and freezes.
+// planPath is the form of a plan. The selection is a query; the server counts its messages and fixes them by a snapshot.
 func planPath(kind, topic string, selected url.Values) string {
 	return pageOf("/plans/new", with(with(selected, "kind", kind), "topic", topic))
 }
 
-// plansOf are the plans of all messages that match.
+// plansOf are the links to the plans for all messages that match.
 func (v *visit) plansOf(topic string, selected url.Values) []planLink {
 	about := "whole"
 	if len(selected) > 0 {
@@ -27,7 +27,7 @@ func (v *visit) plansOf(topic string, selected url.Values) []planLink {
 	return plans
 }
 
-// planSelected leads from the marked rows to their plan. No marked row never means all of them.
+// planSelected leads from the marked rows to the form of their plan. Without marked rows it refuses, and never takes all rows.
 func (v *visit) planSelected() (*answer, error) {
 	topic := v.PathValue("topic")
 	back, kind := v.back("/topics/"+url.PathEscape(topic)), v.PostFormValue("kind")

@@ -40,7 +40,7 @@ func (v *visit) handle(h handler) (a *answer, err error) {
 	return h(v)
 }
 
-// signedIn serves a page to those whom the API knows, and sends everybody else to the form first.
+// signedIn serves a page to people who have signed in, and sends everybody else to the sign-in first.
 func (c *Console) signedIn(h handler) http.Handler {
 	return c.visited(func(v *visit) (*answer, error) {
 		switch err := v.identify(); {
@@ -83,16 +83,16 @@ func (c *Console) visit(w http.ResponseWriter, r *http.Request) (*visit, error) 
 	return v, err
 }
 
-// askToSignIn leads to the form, and back from there.
+// askToSignIn leads to the sign-in, which leads back to the page.
 func (v *visit) askToSignIn() (*answer, error) {
 	if v.Header.Get(regionHeader) != "" {
-		return &answer{status: http.StatusUnauthorized}, nil // the script reads the page again, which leads to the form
+		return &answer{status: http.StatusUnauthorized}, nil // the script loads the whole page again, which leads to the sign-in
 	}
 	next := "/"
 	if v.Method == http.MethodGet {
 		next = v.URL.RequestURI()
 	} else if form, err := url.Parse(v.Referer()); err == nil {
-		next = ownPath(strings.TrimPrefix(form.RequestURI(), v.console.options.Base), "/") // the page of the form that was sent
+		next = ownPath(strings.TrimPrefix(form.RequestURI(), v.console.options.Base), "/") // the page that has the posted form
 	}
 	return goTo("/sign-in?" + url.Values{"next": {next}}.Encode())
 }
@@ -147,10 +147,10 @@ func (c *Console) reply(v *visit, a *answer) {
 	_, _ = v.writer.Write(content)
 }
 
-// errNoRegion is for whoever asks for a part that the page does not have. The log needs no line about it.
+// errNoRegion is the error of a request for a region that the page does not have. It is not logged.
 var errNoRegion = errors.New("the page has no such region")
 
-// render makes the whole page, or the region that the script asks for.
+// render makes the whole page, or only the region that the script asks for.
 func (c *Console) render(v *visit, a *answer) ([]byte, error) {
 	set, ok := c.pages[v.language][a.template]
 	if !ok {
@@ -189,7 +189,7 @@ func (c *Console) fail(v *visit, err error) {
 	canSignIn := c.options.SignIn != SignInNone && (c.options.SignIn != SignInLink || v.session.Token == "") // a link signs in once
 	switch {
 	case status != http.StatusUnauthorized || !canSignIn:
-	case isOver && v.Header.Get(regionHeader) != "": // the script reads the page again
+	case isOver && v.Header.Get(regionHeader) != "": // the script loads the whole page again
 	case isOver && c.cookie(v.Request, againCookie) == "":
 		c.again(v)
 		return
@@ -212,8 +212,8 @@ func (c *Console) fail(v *visit, err error) {
 
 const againCookie = "dlq-again"
 
-// again has the browser send its request once more, also a form: if another tab has renewed the session meanwhile, at
-// another replica, the browser has the new cookie.
+// again makes the browser send its request once more, even a form. If another tab has just renewed the session at another
+// replica, the browser now has the new cookie.
 func (c *Console) again(v *visit) {
 	c.setCookie(v.writer, againCookie, "1", 10)
 	v.writer.Header().Set("Location", c.options.Base+v.URL.RequestURI())

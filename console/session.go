@@ -7,24 +7,24 @@ import (
 	"go.uber.org/zap"
 )
 
-// session is what the console keeps of a person who signed in: in an encrypted cookie, and nowhere else.
+// session has the data of a person who has signed in. Only an encrypted cookie of the browser has it.
 type session struct {
 	// Token is sent to the API with each request.
 	Token string `json:"token"`
 	// Until is when the session ends.
 	Until time.Time `json:"until"`
-	// Refresh is the identity provider's, to get the next token; Renew is when, and Expires when the token ends. All are
-	// empty after a sign-in by token.
+	// Refresh is the refresh token of the identity provider. The token is renewed from Renew on, and ends at Expires. All
+	// three are empty after a sign-in by token.
 	Refresh string    `json:"refresh,omitempty"`
 	Renew   time.Time `json:"renew,omitzero"`
 	Expires time.Time `json:"expires,omitzero"`
-	// Identity tells the provider at a sign-out whose session it ends.
+	// Identity is the ID token. At a sign-out it tells the provider which session to end.
 	Identity string `json:"identity,omitempty"`
 	// ByProvider is set after a sign-in with the identity provider.
 	ByProvider bool `json:"by_provider,omitempty"`
 }
 
-// sessionLength is how long a person stays signed in. A token may end earlier.
+// sessionLength limits how long a person stays signed in. A token may end earlier.
 const sessionLength = 12 * time.Hour
 
 func endOfSession() time.Time { return time.Now().Add(sessionLength) }
@@ -33,7 +33,7 @@ func endOfSession() time.Time { return time.Now().Add(sessionLength) }
 type flash struct {
 	Kind string `json:"kind"` // done or refused
 	Text string `json:"text"`
-	// Path is the page that shows it.
+	// Path is the page that shows the sentence.
 	Path string `json:"path"`
 }
 
@@ -42,7 +42,7 @@ const (
 	flashCookie   = "dlq-flash"
 )
 
-// readSession returns the session of a request, empty if there is none that this server has written.
+// readSession returns the session of a request. It is empty if the cookie is missing, was not sealed with a key, or has ended.
 func (c *Console) readSession(r *http.Request) session {
 	var s session
 	if c.seal.open(sessionCookie, c.longCookie(r, sessionCookie), &s) != nil || !time.Now().Before(s.Until) {
@@ -51,8 +51,8 @@ func (c *Console) readSession(r *http.Request) session {
 	return s
 }
 
-// writeSession replaces the session of a browser, until the session's end. It leaves out what a sign-out can do without
-// if the tokens are long, and returns false if they are too long for cookies nevertheless.
+// writeSession writes the cookie of a session, which the browser keeps until the session's end. If the tokens are too long,
+// it leaves out the ID token, which a sign-out can do without. It returns false if they are still too long.
 func (c *Console) writeSession(w http.ResponseWriter, r *http.Request, s session) (bool, error) {
 	for {
 		sealed, err := c.seal.seal(sessionCookie, s)
@@ -67,7 +67,7 @@ func (c *Console) writeSession(w http.ResponseWriter, r *http.Request, s session
 	}
 }
 
-// saveSession writes the cookie of a session whose token was renewed for this visit.
+// saveSession writes the cookie of the session if this visit has renewed its token.
 func (c *Console) saveSession(v *visit) {
 	renewed, changed := v.source.take()
 	if !changed {
@@ -106,11 +106,11 @@ func (c *Console) setFlash(v *visit) {
 	}
 }
 
-// flashSize leaves room for the cookies of a session: browsers ignore a cookie that is too long, and servers refuse headers
-// that are.
+// flashSize limits the sealed sentence, in bytes, to leave room for the cookies of a session: servers refuse headers that
+// are too long.
 const flashSize = 1500
 
-// takeFlash returns the sentence for a page, which no later page shows.
+// takeFlash returns the sentence for a page, and removes its cookie so that no later page shows it.
 func (c *Console) takeFlash(w http.ResponseWriter, r *http.Request) *flash {
 	sealed := c.cookie(r, flashCookie)
 	if sealed == "" || r.Method != http.MethodGet || r.Header.Get(regionHeader) != "" {

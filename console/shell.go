@@ -9,8 +9,8 @@ import (
 
 var shellSafe = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
 
-// quote writes one word for a shell. Names and keys are chosen by strangers: whatever a terminal might act on when it is pasted
-// is written as an escape, which bash, zsh and ksh read.
+// quote writes one word for a shell. Strangers choose names and keys, so characters that a terminal might act on during a paste
+// become escapes, which bash, zsh and ksh read.
 func quote(word string) string {
 	if shellSafe.MatchString(word) {
 		return word

@@ -9,20 +9,20 @@ import (
 	"dlqmanager/client"
 )
 
-// signInData is what the page of the sign-in shows.
+// signInData is the page of the sign-in.
 type signInData struct {
 	Next    string
 	Problem string
-	// Invalid is set if the problem is the token.
+	// Invalid is set if the posted token was refused.
 	Invalid bool
-	// Token is set if a token can be entered. Provider is the host of the identity provider, if there is one.
+	// Token is set if people can sign in with a token. Provider is the host of the identity provider, if there is one.
 	Token    bool
 	Provider string
-	// Link is set if only a link lets people in, which the program has printed.
+	// Link is set if only the link that the program has printed signs a person in.
 	Link bool
 }
 
-// signInPage shows how people can sign in. Only tokens are posted.
+// signInPage shows how people can sign in. A POST is always a form with a token.
 func (v *visit) signInPage(status int, next, problem string) (*answer, error) {
 	way := v.console.options.SignIn
 	d := signInData{Next: next, Problem: problem, Invalid: v.Method == http.MethodPost, Token: way == SignInToken, Link: way == SignInLink}
@@ -46,7 +46,7 @@ func (v *visit) signInForm() (*answer, error) {
 	}
 }
 
-// signIn tries a token. Whoever signs in gets a new cookie, so that nobody can prepare one for them.
+// signIn tries a token. Each sign-in writes a new cookie, so that nobody can prepare a session for another person.
 func (v *visit) signIn() (*answer, error) {
 	next := ownPath(v.PostFormValue("next"), "/")
 	if v.console.options.SignIn != SignInToken {
@@ -72,11 +72,11 @@ func (v *visit) signIn() (*answer, error) {
 	return goTo(next)
 }
 
-// maxToken is the longest token that the API looks at, in bytes. It fits into cookies.
+// maxToken is the longest token that the API accepts, in bytes. Such a token fits into cookies.
 const maxToken = 8 << 10
 
-// beginSession asks the API about the token of a session, and writes the session if the token is good. Else it returns why
-// not, for people.
+// beginSession asks the API about the token of a session, and writes the session if the API accepts the token. Else problem
+// says why not, for people.
 func (v *visit) beginSession(s session) (problem string, err error) {
 	api, err := v.console.options.Connect(client.StaticToken(s.Token))
 	if err != nil {
@@ -95,18 +95,18 @@ func (v *visit) beginSession(s session) (problem string, err error) {
 	return "", err
 }
 
-// followLink begins the session of the person who started the program: the link works once.
+// followLink begins the session of the person who started the program. The link works once.
 func (v *visit) followLink() (*answer, error) {
 	c := v.console
 	if c.options.SignIn != SignInLink {
 		return v.unknown()
 	}
-	if v.Method != http.MethodGet || v.Header.Get("Sec-Purpose") != "" { // nobody looks at the page yet
+	if v.Method != http.MethodGet || v.Header.Get("Sec-Purpose") != "" { // the browser loads the page before anybody opens it
 		return &answer{status: http.StatusNoContent}, nil
 	}
 	isRight := subtle.ConstantTimeCompare([]byte(v.PathValue("secret")), []byte(c.options.Link)) == 1
 	if !isRight || !c.linkUsed.CompareAndSwap(false, true) {
-		return goTo("/sign-in") // whoever has followed it before is signed in, and goes on from there
+		return goTo("/sign-in") // leads a person who has followed the link before on to the pages
 	}
 	if _, err := c.writeSession(v.writer, v.Request, session{Token: "link", Until: endOfSession()}); err != nil {
 		return nil, err

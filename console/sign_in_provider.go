@@ -16,15 +16,15 @@ import (
 
 const (
 	attemptCookie = "dlq-attempt"
-	// attemptLength is how long a person may take at the provider.
+	// attemptLength limits the time that a person spends at the provider.
 	attemptLength = 10 * time.Minute
-	// signOutTimeout limits the requests for a sign-out: the browser has its cookie until it has the answer.
+	// signOutTimeout limits the requests for a sign-out, since the browser keeps its cookie until the answer comes.
 	signOutTimeout = 5 * time.Second
-	// callbackPath is where the provider sends people back to, also after a sign-out.
+	// callbackPath is the page to which the provider sends people back, after a sign-in and after a sign-out.
 	callbackPath = "/sign-in/callback"
 )
 
-// callbackURL is the address that the provider knows.
+// callbackURL is the address of callbackPath, which must be registered at the provider.
 func (v *visit) callbackURL() string { return v.origin(v.Host) + v.console.options.Base + callbackPath }
 
 // goToProvider begins a sign-in.
@@ -54,14 +54,14 @@ func (v *visit) goToProvider() (*answer, error) {
 	return &answer{elsewhere: address}, nil
 }
 
-// comeBack ends a sign-in that this browser has begun.
+// comeBack completes a sign-in that this browser has begun.
 func (v *visit) comeBack() (*answer, error) {
 	p, c, query := v.console.provider, v.console, v.URL.Query()
 	if p == nil {
 		return v.unknown()
 	}
 	if !query.Has("state") && !query.Has("code") && !query.Has("error") {
-		return goTo("/sign-in") // from a sign-out
+		return goTo("/sign-in") // the person comes back from a sign-out
 	}
 	var a attempt
 	err := c.seal.open(attemptCookie, c.cookie(v.Request, attemptCookie), &a)
@@ -69,7 +69,7 @@ func (v *visit) comeBack() (*answer, error) {
 		return v.signInPage(http.StatusUnauthorized, "/",
 			v.text("This sign-in was begun in another browser or another tab, or it took more than ten minutes. Begin again."))
 	}
-	c.setCookie(v.writer, attemptCookie, "", -1) // each attempt ends once
+	c.setCookie(v.writer, attemptCookie, "", -1) // an attempt is used once
 	if refused := query.Get("error"); refused != "" {
 		if text := query.Get("error_description"); text != "" {
 			refused += ": " + text
@@ -102,8 +102,8 @@ func (v *visit) providerFailed(next string, err error) (*answer, error) {
 	return v.signInPage(http.StatusBadGateway, next, v.text("The sign-in with the identity provider has failed: %s", short(300, err.Error())))
 }
 
-// signOut ends the session here, and then leads to the identity provider, to end the session there. A redirect could not:
-// the security policy of the page with the form holds for it too.
+// signOut ends the session here, and then leads to the identity provider, which ends its own session. It uses the header
+// Refresh: form-action in the security policy of the page with the form would forbid a redirect.
 func (v *visit) signOut() (*answer, error) {
 	s, p := v.session, v.console.provider
 	v.console.endSession(v)

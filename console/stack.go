@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxStack bounds what is shown of a stack trace.
+	// maxStack bounds the shown part of a stack trace, in bytes.
 	maxStack      = 64 << 10
 	maxStackLines = 1500
 )
@@ -17,7 +17,7 @@ const (
 type stack struct {
 	Faults []fault
 	IsCut  bool
-	// knowsOwn is set if the API knows which frames are own.
+	// knowsOwn is set if the API tells which frames are own code.
 	knowsOwn bool
 }
 
@@ -30,17 +30,17 @@ type fault struct {
 	isPython bool
 }
 
-// frames are lines that follow each other: own code, or code of libraries.
+// frames are consecutive lines, all of own code or all of libraries.
 type frames struct {
 	IsOwn bool
 	Lines []string
 }
 
-// pythonHead begins the trace of each exception in Python. The root cause comes first there.
+// pythonHead begins the trace of each exception in Python. In such traces the root cause comes first.
 const pythonHead = "Traceback (most recent call last):"
 
-// stackOf splits the stack trace of a message into its exceptions. In the traces of the JVM, the root cause comes last; here it
-// comes first. The API tells which lines are own code; if it cannot, all frames are shown as own.
+// stackOf splits the stack trace of a message into its exceptions. In the traces of the JVM the root cause comes last; stackOf puts
+// it first. The API tells which lines are own code; if it does not, all frames are shown as own code.
 func stackOf(m *client.MessageDetail) (s stack) {
 	text := valueOf(m.StackTrace)
 	if text == "" {
@@ -77,7 +77,7 @@ func stackOf(m *client.MessageDetail) (s stack) {
 		default:
 			last := &s.Faults[len(s.Faults)-1]
 			if len(last.Frames) == 0 && !isFrameLine(line) && strings.TrimSpace(line) != "" && len(last.Head) < 2000 {
-				last.Head += "\n" + line // a message with several lines
+				last.Head += "\n" + line // the text of the exception has several lines
 				continue
 			}
 			last.add(line, own[i] || !s.knowsOwn)
@@ -89,7 +89,7 @@ func stackOf(m *client.MessageDetail) (s stack) {
 	return s
 }
 
-// Root is the innermost exception, empty if it says no more than the error of the message.
+// Root is the innermost exception. It is empty if the error of the message says the same.
 func (s stack) Root(message string) string {
 	if len(s.Faults) == 0 || s.Faults[0].Head == message {
 		return ""
@@ -100,7 +100,7 @@ func (s stack) Root(message string) string {
 // maxOwn is how many frames the page of a cause shows.
 const maxOwn = 10
 
-// Own are the frames of own code in the innermost exception that has such frames, each of them once.
+// Own are the frames of own code in the innermost exception that has such frames, without duplicates.
 func (s stack) Own() (own []string) {
 	for _, f := range s.Faults {
 		for _, part := range f.Frames {
@@ -118,7 +118,7 @@ func (s stack) Own() (own []string) {
 	return own
 }
 
-// name reads a line below the frames of Python: the exception, or a sentence before the next one.
+// name reads a line below the frames of Python: the exception, or the sentence before the next trace.
 func (f *fault) name(line string) {
 	switch {
 	case strings.TrimSpace(line) == "" || strings.HasPrefix(line, "During handling of ") || strings.HasPrefix(line, "The above exception "):
@@ -130,7 +130,7 @@ func (f *fault) name(line string) {
 }
 
 func (f *fault) add(line string, isOwn bool) {
-	line = strings.TrimPrefix(line, "\t") // the narrow pages have no room for it
+	line = strings.TrimPrefix(line, "\t") // narrow pages have no room for a tab
 	if n := len(f.Frames); n > 0 && f.Frames[n-1].IsOwn == isOwn {
 		f.Frames[n-1].Lines = append(f.Frames[n-1].Lines, line)
 		return

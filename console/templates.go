@@ -52,7 +52,7 @@ func parseTemplates(base string) (map[locale]templates, error) {
 	return all, nil
 }
 
-// functions are what templates can call beside the standard ones.
+// functions are the functions that templates can call beside the standard functions.
 func functions(l locale, base string) template.FuncMap {
 	return template.FuncMap{
 		"t":       l.text,
@@ -70,7 +70,7 @@ func functions(l locale, base string) template.FuncMap {
 		"preview": preview,
 		"short":   short,
 		"ending":  ending,
-		// visible shows what strangers have written, with control characters and turned text as signs.
+		// visible is for texts of strangers: it shows invisible characters as escapes.
 		"visible":  visible,
 		"bytes":    l.bytes,
 		"word":     func(about string, of any) string { return l.word(about, of) },
@@ -78,7 +78,7 @@ func functions(l locale, base string) template.FuncMap {
 	}
 }
 
-// link makes the address of a page. query has names and values in turn; parameters without a value are left out.
+// link makes the address of a page. query has names and values in turn. Parameters with an empty value are left out.
 func link(base, path string, query []string) (string, error) {
 	if len(query)%2 != 0 {
 		return "", errors.New("a parameter of a link has no value")
@@ -111,7 +111,7 @@ func dict(pairs ...any) (map[string]any, error) {
 	return m, nil
 }
 
-// number writes a number as the language does; nothing for null.
+// number writes a number as the language does, and a dash for null.
 func (l locale) number(n any) string {
 	if n, ok := n.(*int64); ok {
 		if n == nil {
@@ -182,7 +182,7 @@ func (l locale) bytes(n int64) string {
 
 var sizeUnits = []string{"B", "KiB", "MiB", "GiB", "TiB"}
 
-// explain says an error of the API in one sentence for people.
+// explain writes an error of the API for people.
 func (v *visit) explain(err error) string {
 	var refused *client.APIError
 	if errors.Is(err, client.ErrSignIn) {

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/text/message/catalog"
 )
 
-// texts are the Japanese texts of one part of the console, by the English ones, which are also their keys. A text may
-// have verbs of fmt: numbers are written as the language writes them.
+// texts are the Japanese texts of one part of the console. The keys are the English texts. A text may have verbs of fmt;
+// they write numbers as the language does.
 type texts map[string]string
 
-// plurals are English texts with a number that is their first argument, by the text for many: the text for one.
+// plurals are English texts whose first argument is a number. The keys are the texts for many, the values the texts for 1.
 type plurals map[string]string
 
 // catalogue has all texts of the pages. TestEveryTextHasItsTranslation compares it with the templates and the code.
 var catalogue = makeCatalogue()
 
-// textParts are the texts of the parts of the console, which are beside their code. A text is in one of them.
+// textParts are the texts of all parts of the console. Each text is in only one part.
 var textParts = []texts{layoutTexts, overviewTexts, groupTexts, messageTexts, planTexts, jobTexts, archiveTexts, sessionTexts, wordTexts()}
 
-// words are texts that templates and code translate without naming them.
+// words are the texts of the wordings. Templates and code name the word of the API, not the text.
 var words = slices.Collect(maps.Keys(wordTexts()))
 
 func wordTexts() texts {
@@ -65,7 +65,7 @@ func makeCatalogue() catalog.Catalog {
 
 func must(err error) {
 	if err != nil {
-		panic(err) // a text of the catalogue is malformed
+		panic(err) // a text of the catalogue is wrong
 	}
 }
 
@@ -85,8 +85,8 @@ func (l locale) text(key string, args ...any) string {
 	return printerOf(l).Sprintf(message.Key(key, key), args...)
 }
 
-// word says a word of the API, of any type of texts: one of the wordings about something. A word that is in none stands for itself, and
-// null says nothing.
+// word says a word of the API in the language. about names the wording; of is the word, of any string type, or a pointer to it. A word
+// that is not in the wording stays as it is. Nil is an empty text.
 func (l locale) word(about string, of any, args ...any) string {
 	said := plain(of)
 	if text, ok := wordings[about][said]; ok {
@@ -95,7 +95,7 @@ func (l locale) word(about string, of any, args ...any) string {
 	return said
 }
 
-// plain is a word of the API as it is, of any type of texts; empty for null.
+// plain returns a word of any string type, or the word that a pointer leads to; empty for nil.
 func plain(of any) string {
 	value := reflect.Indirect(reflect.ValueOf(of))
 	if !value.IsValid() {

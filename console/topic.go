@@ -11,7 +11,7 @@ import (
 // topicData is the page of a topic: counts, arrivals, causes, and the messages that match the filters of the address.
 type topicData struct {
 	Topic string
-	// Found are the dead-letter topics of this name, or of this original topic.
+	// Found are the dead-letter topics with this name, or with an original topic of this name.
 	Found    []client.Topics_Topics
 	Unwell   []trouble
 	Statuses []statusChip
@@ -19,25 +19,25 @@ type topicData struct {
 	Arrivals      *chart
 	ArrivalsError string
 	Span          string
-	// DayPath and MonthPath are this page with the two charts.
+	// DayPath and MonthPath are this page with the chart of a day and of a month.
 	DayPath, MonthPath string
 	Groups             []client.Group
 	CausesError        string
 
 	messageList
 
-	// Every is how often the list is read again, in seconds.
+	// Every is how often the page reads the list again, in seconds.
 	Every      int
 	IsFiltered bool
 	Count      string
-	// Plans lead from all messages that match to a plan.
+	// Plans lead to the plans for all messages that match.
 	Plans []planLink
 }
 
 // planLink leads to the plan of a change.
 type planLink struct{ Path, Text string }
 
-// statusChip is a status with its number, which selects it or no longer.
+// statusChip is a status with the number of its messages. Its link selects the status, or removes a selected status.
 type statusChip struct {
 	Status, Path string
 	Count        int64
@@ -46,7 +46,7 @@ type statusChip struct {
 
 const (
 	messagesPerPage = 50
-	// slowRefresh is how often a list is read again whose messages the API has to read one by one, in seconds.
+	// slowRefresh is how often a list with slow filters is read again, in seconds.
 	slowRefresh = 60
 	listRefresh = 10
 	previewSize = 120

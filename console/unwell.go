@@ -12,10 +12,10 @@ import (
 	"dlqmanager/client"
 )
 
-// trouble is something unwell, with the page that shows more.
+// trouble is a problem that a person has to look after, with the page that shows more.
 type trouble struct{ Text, Path, Name string }
 
-// optional turns the error of a part of a page into its sentence.
+// optional turns the error of a part of a page into a sentence in its place.
 func (v *visit) optional(err error) string {
 	switch {
 	case err == nil:
@@ -29,7 +29,7 @@ func (v *visit) optional(err error) string {
 	}
 }
 
-// readiness names the services that the manager needs and that do not answer. GET /readyz has them in the answer 503 too.
+// readiness names the services that the manager needs and that do not answer. GET /readyz names them in its answer 503.
 func (v *visit) readiness(ctx context.Context) []trouble {
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
@@ -59,7 +59,7 @@ func (v *visit) away(err error) []trouble {
 	return troubles
 }
 
-// troubles are the topics whose ingest is held, and those that lost records.
+// troubles are the topics whose ingest is held, and the topics whose records Kafka has deleted before they were stored.
 func (v *visit) troubles(topics []client.Topics_Topics) []trouble {
 	var all []trouble
 	for _, topic := range topics {

@@ -10,7 +10,7 @@ type view struct {
 	v *visit
 
 	Title string
-	// Data is the page's own.
+	// Data is the data of the page itself.
 	Data any
 	// Path is the page without Base and query, URL the page with its query.
 	Path, URL string
@@ -20,21 +20,21 @@ type view struct {
 	Theme     string
 	// Keys tells whether the script listens to keys.
 	Keys bool
-	// Name tells which server this is, and Production that it is one; empty for a server that is visited directly.
+	// Name is the name of this server, and Production marks the name; both are empty until somebody has signed in.
 	Name       string
 	Production bool
 	// Docs is the address of the API's reference, or empty.
 	Docs string
-	// User is the subject of the signed-in person, empty on the form.
+	// User is the subject of the signed-in person; empty if nobody has signed in.
 	User string
-	// CanSignOut is false if nobody has to sign in.
+	// CanSignOut is false if nobody signs in, or only by the link.
 	CanSignOut bool
 }
 
 // navItem is a link of the head.
 type navItem struct {
 	Path, Text string
-	// Key follows g on the keyboard.
+	// Key opens the page if it is pressed after g.
 	Key       string
 	IsCurrent bool
 }
@@ -55,7 +55,7 @@ func (v *visit) view(a *answer) view {
 		return w
 	}
 	w.User = v.user.Subject
-	w.Name, w.Production = v.console.options.Name, v.console.options.Production // nobody else's business
+	w.Name, w.Production = v.console.options.Name, v.console.options.Production // strangers do not see the name
 	w.Nav = nav(v.language)
 	for i := range w.Nav {
 		path := w.Nav[i].Path

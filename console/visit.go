@@ -20,17 +20,17 @@ type visit struct {
 	writer  http.ResponseWriter
 	session session
 	source  *source
-	// api calls the API with the rights of the user.
+	// api makes calls with the rights of the user.
 	api  *client.Client
 	user *client.Me
 	prefer
 	flash *flash
 }
 
-// handler makes a page, or changes something and tells where to go next.
+// handler makes a page, or makes a change and returns the next page.
 type handler func(*visit) (*answer, error)
 
-// answer is what a handler returns: a page, or the path of the next one.
+// answer is the result of a handler: a page, or the path of the next page.
 type answer struct {
 	template string
 	title    string
@@ -59,12 +59,12 @@ func (v *visit) done(path, text string) (*answer, error) {
 	return goTo(path)
 }
 
-// refused answers a change that the API has refused: the page shows the reason once.
+// refused answers a change that the API has refused: the next page shows the reason once.
 func (v *visit) refused(path string, err error) (*answer, error) {
 	return v.refusedAs(path, v.explain(err))
 }
 
-// refusedAs answers a change that the pages refuse themselves.
+// refusedAs answers a change that the console itself has refused.
 func (v *visit) refusedAs(path, text string) (*answer, error) {
 	v.flash = &flash{Kind: "refused", Text: text, Path: pathOf(path)}
 	return goTo(path)
@@ -143,8 +143,8 @@ func (v *visit) back(fallback string) string { return ownPath(v.PostFormValue("b
 // maxPath is the longest path to go back to, in bytes.
 const maxPath = 8 << 10
 
-// ownPath returns a path of this console, and the fallback for everything else. Browsers read a backslash as a slash, leave
-// out tabs and line ends, and go up at two dots, which could lead out of Base. Servers refuse a longer one.
+// ownPath returns a path of this console, and the fallback for everything else. Browsers read a backslash as a slash and leave
+// out tabs and line ends; two dots could lead out of Base. Servers refuse paths that are longer than maxPath.
 func ownPath(path, fallback string) string {
 	to, err := url.Parse(path)
 	if err != nil || len(path) > maxPath || to.Scheme != "" || to.Host != "" || to.User != nil ||

@@ -1,9 +1,9 @@
 package console
 
-// wording is what the pages say for words of the API, in English and in Japanese.
+// wording has the texts of the pages for words of the API, in English and in Japanese.
 type wording map[string][2]string
 
-// wordings are by what the words say. TestEveryTextHasItsTranslation knows them.
+// wordings are by their subjects. TestEveryTextHasItsTranslation reads them.
 var wordings = map[string]wording{
 	"state": {
 		"open":    {"open", "未対応"},
