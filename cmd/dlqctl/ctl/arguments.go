@@ -25,14 +25,14 @@ func argumentsOf(use string) cobra.PositionalArgs {
 			return fmt.Errorf("%s is missing", strings.TrimSuffix(names[len(args)], several))
 		case len(args) > len(names) && !strings.HasSuffix(use, several):
 			return fmt.Errorf("%q is one argument too many", args[len(names)])
-		case slices.Contains(args, ""): // such as a variable of the shell that is not set
+		case slices.Contains(args, ""): // for example a shell variable that is not set
 			return fmt.Errorf("%s is empty", strings.TrimSuffix(names[min(slices.Index(args, ""), len(names)-1)], several))
 		}
 		return nil
 	}
 }
 
-// named takes the noun off ids as -o name prints them, such as jobs/ID.
+// named removes the noun from ids that -o name has printed, such as jobs/ID.
 func named(args []string) []string { return mapped(args, withoutNoun) }
 
 func withoutNoun(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
@@ -44,12 +44,12 @@ func fixed(values ...string) completer {
 	return func(context.Context, *session) []string { return values }
 }
 
-// completionTime bounds how long the shell waits for the server after a tab.
+// completionTime limits how long a completion of the shell waits for the server.
 const completionTime = 2 * time.Second
 
 // complete sets the completer of a flag.
 func (s *session) complete(cmd *cobra.Command, flag string, values completer) {
-	// The only error is a flag that does not exist, which the tests would show.
+	// The only possible error is a flag that does not exist, which the tests would find.
 	_ = cmd.RegisterFlagCompletionFunc(flag, s.completion(values))
 }
 
@@ -77,7 +77,7 @@ func (s *session) completion(values completer) cobra.CompletionFunc {
 	}
 }
 
-// oneLineButTab makes a completion harmless and keeps the tab before its description.
+// oneLineButTab makes a completion safe for a terminal, and keeps the tab before its description.
 func oneLineButTab(value string) string {
 	name, description, _ := strings.Cut(value, "\t")
 	return strings.TrimSuffix(oneLine(name)+"\t"+oneLine(description), "\t")
@@ -89,7 +89,7 @@ var (
 	completeJobs   = completeRecords(jobsView, listOf((*client.Client).ListJobs), "%s %s %s", "kind", "topic", "state")
 )
 
-// completeRecords lists the ids of a list's first page, described by some fields. It asks the server, if one is chosen.
+// completeRecords lists the ids on the first page of a list, each with some fields as its description. Without a server it lists none.
 func completeRecords(v view, fetch call, format string, fields ...string) completer {
 	return func(ctx context.Context, s *session) (values []string) {
 		var options []client.RequestOption

@@ -12,14 +12,14 @@ import (
 	"dlqmanager/client"
 )
 
-// subject is a kind of record that commands change, one at a time.
+// subject is a kind of record. A command changes one record of it.
 type subject struct {
-	complete completer // of its ids
-	// show is the command that shows a record whose change had no answer; empty for changes that may be repeated.
+	complete completer // lists ids
+	// show is the command that shows the record after a change without an answer; empty if the change can safely be repeated.
 	show string
 	// get reads the record for the question in a production context; nil for no question.
 	get call
-	// topic and name are paths of the record. The question has the command, the name, the topic and the verb, in this order.
+	// topic and name are paths of fields of the record. The arguments of question are the command, the name, the topic and the verb.
 	topic, name, question string
 }
 
@@ -57,7 +57,7 @@ func (s *session) confirmOne(ctx context.Context, of subject, id, command string
 // change changes a record. Its reason is for the audit, and may be nil.
 type change func(ctx context.Context, c *client.Client, args []string, reason *string) ([]byte, error)
 
-// withReason makes a change of a method of the client that takes only a reason.
+// withReason makes a change from a client's method that takes only an id and a reason.
 func withReason[T any](
 	method func(*client.Client, context.Context, string, *client.ReasonRequest, ...client.RequestOption) (*client.Answer[T], error),
 ) change {
@@ -91,7 +91,7 @@ func reasonFlag(flags *pflag.FlagSet) *string {
 	return flags.String("reason", "", "why, for the audit")
 }
 
-// valueOf is the zero value for nil.
+// valueOf returns the value of a pointer, and the zero value for nil.
 func valueOf[T any](given *T) (value T) {
 	if given != nil {
 		value = *given
@@ -99,7 +99,7 @@ func valueOf[T any](given *T) (value T) {
 	return value
 }
 
-// given is nil for an empty text.
+// given returns a pointer to a text, and nil for an empty text.
 func given(text string) *string {
 	if text == "" {
 		return nil

@@ -21,10 +21,10 @@ import (
 	"dlqmanager/client"
 )
 
-// requestTimeout is longer than the server ever waits for a job or a retry.
+// requestTimeout is longer than the server waits for a job or a retry before it answers.
 const requestTimeout = 90 * time.Second
 
-// connect makes the client of the context of this run.
+// connect makes the client for the server of this run.
 func (s *session) connect() error {
 	if err := s.findContext(); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (s *session) connectWith(source client.TokenSource) error {
 	return nil
 }
 
-// transport trusts the certificates of the context in addition to a pool. It is Go's own, nil, for a context that has none.
+// transport trusts the certificates of the context in addition to a pool. It is nil, for Go's default, if the context has none.
 func (t target) transport(trusted *x509.CertPool) (http.RoundTripper, error) {
 	if t.CAFile == "" {
 		return nil, nil //nolint:nilnil // see above
@@ -76,7 +76,7 @@ func (t target) transport(trusted *x509.CertPool) (http.RoundTripper, error) {
 	}, nil
 }
 
-// showing makes what a command runs that shows answers of the server. The flags of the output are checked before anything is sent.
+// showing makes the function of a command that shows answers of the server. It checks the flags of the output before any request.
 func (s *session) showing(v view, run func(cmd *cobra.Command, args []string, p *printer) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		p, err := s.printer(v)
@@ -107,7 +107,7 @@ func (s *session) note(text string) {
 	fmt.Fprintln(s.Stderr, printable(text))
 }
 
-// endLine lets the next text begin below the bar.
+// endLine ends the line of the bar, so that the next text begins below it.
 func (s *session) endLine() {
 	if s.drawn {
 		fmt.Fprintln(s.out)
@@ -121,8 +121,8 @@ func terminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// readLine reads a line from the standard input, byte by byte, so that the bytes behind it are left for others. At its end the
-// line is empty.
+// readLine reads a line from the standard input, byte by byte, so that the bytes after the line stay unread. At the end of the
+// input the line is empty.
 func (s *session) readLine() (string, error) {
 	line, err := bufio.NewReaderSize(oneByte{s.Stdin}, 16).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -152,8 +152,8 @@ func (s *session) ask(ctx context.Context, question string) (string, error) {
 	return line, nil
 }
 
-// await waits for a call that hears of no context, such as the read of a terminal. What the call writes is whole if there is
-// no error.
+// await waits for a call without a context, such as the read of a terminal, until ctx ends. After an error the call may still
+// be running, so the caller must not use its results.
 func await(ctx context.Context, call func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- call() }()
@@ -169,7 +169,7 @@ type oneByte struct{ io.Reader }
 
 func (o oneByte) Read(p []byte) (int, error) { return o.Reader.Read(p[:min(1, len(p))]) }
 
-// confirm asks before a change. In a production context the answer is the name of the topic. Without a terminal only
+// confirm asks before a change. In a production context the person must type the name of the topic. Without a terminal, only
 // --yes allows the change.
 func (s *session) confirm(ctx context.Context, question, topic string) error {
 	if s.flags.yes {
@@ -192,7 +192,7 @@ func (s *session) confirm(ctx context.Context, question, topic string) error {
 	return nil
 }
 
-// doubt tells which command shows whether a change has happened whose answer did not arrive.
+// doubt handles the error of a change. If the change may have happened, it notes the command that shows the record.
 func (s *session) doubt(err error, show, id string) error {
 	if show != "" && mayHaveHappened(err) {
 		s.note("It is not known whether the server has made the change. Look with: dlqctl " + show + " " + id)
@@ -200,7 +200,7 @@ func (s *session) doubt(err error, show, id string) error {
 	return err
 }
 
-// mayHaveHappened tells whether the server may have got the request that ended with an error.
+// mayHaveHappened tells whether the server may have made the change of a request that failed.
 func mayHaveHappened(err error) bool {
 	if answered, ok := errors.AsType[*client.APIError](err); ok {
 		return answered.Status >= http.StatusInternalServerError

@@ -51,8 +51,8 @@ type contextView struct {
 	SignIn     string `json:"sign_in"`
 }
 
-// signIn names the way to sign in, and makes its token source. OpenID has a session instead, and a server without
-// authentication needs none.
+// signIn names the way to sign in, and makes its token source. The source is nil for OpenID, whose tokens come from
+// deviceFlow, and for a server without authentication.
 func (t target) signIn() (way string, source client.TokenSource) {
 	switch {
 	case t.Token != "":
@@ -153,7 +153,7 @@ the contexts (--token-stdin), which only you may read.`,
 	return cmd
 }
 
-// merge returns t with the settings of change that are set. A new way to sign in replaces the former one.
+// merge returns t with the settings of change that are set. A new way to sign in replaces the former way.
 func (t target) merge(change target) target {
 	if t.Server != "" && change.Server != "" && !sameServer(t.Server, change.Server) {
 		t.Token, t.TokenFile, t.TokenCommand, t.OpenID = "", "", nil, nil // a sign-in goes to no other server
@@ -165,7 +165,7 @@ func (t target) merge(change target) target {
 	return t
 }
 
-// absolute lets a file be found from every folder.
+// absolute makes a path absolute, so that it is valid in every working directory.
 func absolute(path string) string {
 	whole, err := filepath.Abs(path)
 	if path == "" || err != nil {
@@ -174,7 +174,7 @@ func absolute(path string) string {
 	return whole
 }
 
-// changeContext makes a command that changes the file by an existing context.
+// changeContext makes a command that changes the file of the contexts. Its argument is an existing context.
 func (s *session) changeContext(use, short, example string, change func(file *contextsFile, name string, t target) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: argumentsOf(use), Example: example,
@@ -209,7 +209,7 @@ func (s *session) findContext() error {
 		if t.TokenFile == "" {
 			t.Token, t.TokenFile = s.Getenv("DLQ_TOKEN"), s.Getenv("DLQ_TOKEN_FILE")
 		}
-		// An address in an environment variable is guarded as its context is.
+		// The address of a production context is production also without the context.
 		for _, known := range file.Contexts {
 			t.Production = t.Production || known.Production && sameServer(known.Server, server)
 		}
@@ -228,8 +228,8 @@ func (s *session) findContext() error {
 	return err
 }
 
-// sameServer tells whether two addresses lead to the same host and port. The path is of no account: it may differ in
-// ways that the server takes for the same.
+// sameServer tells whether two addresses have the same host and port. It ignores the path, because the server may treat
+// different paths as the same.
 func sameServer(a, b string) bool { return hostAndPort(a) == hostAndPort(b) }
 
 func hostAndPort(address string) string {

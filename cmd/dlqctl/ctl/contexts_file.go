@@ -16,27 +16,27 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// contextsFile is the file of the contexts. Only its owner may read it, since it may hold tokens.
+// contextsFile is the file of the contexts. Only its owner may read it, since it may contain tokens.
 type contextsFile struct {
 	Current  string            `yaml:"current,omitempty"`
 	Contexts map[string]target `yaml:"contexts,omitempty"`
 }
 
-// target is a context: a server, and how to sign in to it.
+// target is the content of a context: a server, and the way to sign in.
 type target struct {
 	Server string `yaml:"server"`
-	// At most one of the four is set; none for a server without authentication.
+	// At most one of Token, TokenFile, TokenCommand and OpenID is set. A server without authentication needs none.
 	Token        string   `yaml:"token,omitempty"`
 	TokenFile    string   `yaml:"token_file,omitempty"`
 	TokenCommand []string `yaml:"token_command,omitempty,flow"`
 	OpenID       *openID  `yaml:"openid,omitempty"`
-	// CAFile has the certificates to trust instead of the system's.
+	// CAFile has the certificates to trust: for the API instead of the system's, for the identity provider in addition.
 	CAFile string `yaml:"ca_file,omitempty"`
-	// Production makes every change ask for the name of its topic.
+	// Production makes dlqctl ask for the name of the topic before every change.
 	Production bool `yaml:"production,omitempty"`
 }
 
-// contextsPath is empty if there is no folder for it, as in a container without HOME.
+// contextsPath is the path of the file. It is empty if there is no folder for the file, as in a container without HOME.
 func (s *session) contextsPath() string {
 	if path := cmp.Or(s.flags.config, s.Getenv("DLQCTL_CONFIG")); path != "" {
 		return path
@@ -48,7 +48,7 @@ func (s *session) contextsPath() string {
 	return filepath.Join(folder, "dlqctl", "config.yaml")
 }
 
-// readContexts reads the file of the contexts. A missing file has none.
+// readContexts reads the file of the contexts. A missing file is a file without contexts.
 func (s *session) readContexts() (*contextsFile, error) {
 	path := s.contextsPath()
 	file := &contextsFile{Contexts: map[string]target{}}
@@ -73,7 +73,7 @@ func (s *session) readContexts() (*contextsFile, error) {
 	return file, nil
 }
 
-// changeContexts changes the file of the contexts. A lock keeps other processes out, so that no change is lost.
+// changeContexts changes the file of the contexts. A lock excludes other processes, so that no change is lost.
 func (s *session) changeContexts(ctx context.Context, change func(*contextsFile) error) error {
 	path := s.contextsPath()
 	if path == "" {

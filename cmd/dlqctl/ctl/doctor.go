@@ -55,7 +55,7 @@ func (s *session) lookAtServer(ctx context.Context) bool {
 	switch {
 	case err == nil:
 		ready = answer.Value
-	case isAnswer && failed.Status == http.StatusServiceUnavailable && json.Unmarshal(failed.Body, &ready) == nil: // it names them too
+	case isAnswer && failed.Status == http.StatusServiceUnavailable && json.Unmarshal(failed.Body, &ready) == nil: // it has the checks too
 	default:
 		s.finding("server", err.Error())
 		return false

@@ -14,7 +14,7 @@ const (
 	exitUsage       = 2
 	exitPartly      = 3 // done, with failures or with messages that came back
 	exitSignIn      = 4
-	exitChanged     = 5 // the plan does not hold any more
+	exitChanged     = 5 // the messages have changed since the plan, or the plan has expired
 	exitTimeOver    = 124
 	exitInterrupted = 130
 )
@@ -62,7 +62,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// hints are the advice for errors whose texts have none, by their exit codes.
+// hints are advice that follows the text of an error, by exit code.
 var hints = map[int]string{
 	exitSignIn: `Sign in with "dlqctl login", or with a valid token: "dlqctl contexts set --help" shows how. ` +
 		`"dlqctl doctor" looks at the connection.`,

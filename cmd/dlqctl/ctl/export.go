@@ -124,5 +124,5 @@ func passes(err error) bool {
 	passing := []int{http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout}
 	failed, answered := errors.AsType[*client.APIError](err)
 	return !answered || slices.Contains(passing, failed.Status) ||
-		failed.Code == client.ErrorCodeUnavailable // within a stream, whose status is 200
+		failed.Code == client.ErrorCodeUnavailable // an error line of an export whose status is 200
 }

@@ -30,7 +30,7 @@ func decode(content []byte) (any, error) {
 	return value, nil
 }
 
-// at returns the field at a path with points; nil if there is none.
+// at returns the field at a path such as counts.PENDING or topics.0; nil if there is no such field.
 func at(value any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
 		switch container := value.(type) {
@@ -49,8 +49,8 @@ func at(value any, path string) any {
 	return value
 }
 
-// stored is the text of a stored key or value, which the API sends in base64; false for bytes that are no text, and for
-// other objects.
+// stored returns the text of a key or value, which the API sends as an object with base64 and size; false for other bytes
+// and objects.
 func stored(object map[string]any) (string, bool) {
 	encoded, ok := object["base64"].(string)
 	if _, sized := object["size"]; !ok || !sized || len(object) != 2 {
@@ -60,7 +60,7 @@ func stored(object map[string]any) (string, bool) {
 	return string(content), err == nil && utf8.Valid(content)
 }
 
-// text is a value in plain text: JSON for objects, nothing for null, and elements with commas between them for a list.
+// text writes a value as plain text: null as nothing, a list of texts with commas, and other objects and lists as JSON.
 func text(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -116,10 +116,10 @@ func choose(value any, fields []string) ([]byte, error) {
 	return slices.Concat([]byte("{"), bytes.Join(members, []byte(",")), []byte("}")), nil
 }
 
-// schema has the fields of records by their JSON names. A nil one is open: it may have any field.
+// schema has the fields of records by their JSON names. A nil schema allows any field.
 type schema map[string]schema
 
-// knownFields reads the fields of the client's types.
+// knownFields reads the fields of the samples' types.
 func knownFields(samples ...any) schema {
 	fields := schema{}
 	for _, sample := range samples {

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// filterAnnotation marks the flags that choose messages, which docs/dlqctl.md lists once.
+// filterAnnotation marks the flags that choose messages. docs/dlqctl.md lists these flags once for all commands.
 const filterAnnotation = "filter"
 
-// parameterNames are the names in the contract of flags whose names differ by more than hyphens.
+// parameterNames are the names of parameters in the contract, by their flags. Other flags differ only by their hyphens.
 var parameterNames = map[string]string{
 	"id": "ids", "rate": "rate_limit",
 	"ramp": "ramp.steps", "ramp-wait": "ramp.wait", "ramp-confirm": "ramp.confirm", "max-came-back": "ramp.max_came_back",
@@ -51,8 +51,8 @@ func (s *session) addFilters(cmd *cobra.Command) *pflag.FlagSet {
 	return flags
 }
 
-// parametersOf returns the flags that are given as parameters, by their names in the contract. A value within a field has a parameter of
-// its own, such as header.tenant.
+// parametersOf returns the given flags as parameters, by their names in the contract. A header or a field of the payload has a parameter
+// of its own, such as header.tenant.
 func parametersOf(sets ...*pflag.FlagSet) (parameters url.Values, err error) {
 	parameters = url.Values{}
 	for _, set := range sets {
@@ -76,7 +76,7 @@ func addParameter(parameters url.Values, flag *pflag.Flag) error {
 		return addPairs(parameters, flag.Name, list.GetSlice())
 	case list != nil:
 		values := list.GetSlice()
-		if len(values) == 0 || slices.Contains(values, "") { // such as --id "$IDS" without the variable: it would choose more than was meant
+		if len(values) == 0 || slices.Contains(values, "") { // such as --id "$IDS" with an unset variable: it would choose too much
 			return usageError{fmt.Errorf("--%s is empty: leave it out, or give a value", flag.Name)}
 		}
 		if flag.Name == "id" {
@@ -90,7 +90,7 @@ func addParameter(parameters url.Values, flag *pflag.Flag) error {
 
 func underscored(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// addPairs adds the values of headers, of paths or of excluded filters, each as a parameter of its own.
+// addPairs adds the pairs of --header, --payload or --not, each as a parameter of its own.
 func addPairs(parameters url.Values, flag string, pairs []string) error {
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")

@@ -87,7 +87,7 @@ var goTest []byte
 //go:embed fixtures/FixtureTest.java
 var javaTest []byte
 
-// fixtureTests are the tests that load a fixture, by language. They need the standard library, and JUnit for Java.
+// fixtureTests are the tests that load a fixture, by language. They need only the standard library, and JUnit for Java.
 var fixtureTests = map[string]file{"go": newFile("fixture_test.go", goTest), "java": newFile("FixtureTest.java", javaTest)}
 
 // fixtureMessage is the content of message.json.
@@ -112,7 +112,7 @@ func fixtureOf(m *client.MessageDetail) (files []file, err error) {
 	if value != nil {
 		files = append(files, newFile("value", value.Base64))
 	}
-	list := make([]any, len(headers)) // as dlqctl messages send takes them
+	list := make([]any, len(headers)) // in the form that dlqctl messages send reads
 	for i, h := range headers {
 		switch {
 		case h.Value == nil:

@@ -16,7 +16,7 @@ import (
 	"dlqmanager/client"
 )
 
-// progress has the fields of a job of any kind that the bar shows.
+// progress has the fields that the bar shows, for a job of any kind.
 type progress struct {
 	client.JobSummary
 
@@ -33,7 +33,7 @@ type progress struct {
 	UpdatedAt    time.Time  `json:"updated_at"`
 }
 
-// follow shows a job until it ends. Each answer goes through p, unless there is a bar.
+// follow shows a job until it ends: on a terminal as a bar, and elsewhere each answer through p.
 func (s *session) follow(ctx context.Context, id string, p *printer) error {
 	show := func(_ progress, answer []byte) error { return p.one(ctx, answer) }
 	if terminal(s.Stdout) && s.people() {
@@ -62,7 +62,7 @@ func (s *session) follow(ctx context.Context, id string, p *printer) error {
 			return ending(last)
 		case failed == nil && ctx.Err() == nil && errors.Is(context.Cause(looking), errInterrupted):
 			if err = s.interruptedJob(ctx, id); err == nil {
-				continue // the person goes on watching
+				continue // the person wants to watch on
 			}
 			return err
 		case last.ID != "" && !last.Ended():
@@ -82,8 +82,8 @@ func progressOf(job client.Job) (now progress, answer []byte, err error) {
 
 func goesOn(id string) string { return "the job goes on; watch it with: dlqctl jobs watch " + id }
 
-// interruptedJob asks what Ctrl-C means. A nil error means to watch on. If nobody can be asked the job is left running. A
-// second Ctrl-C leaves it running too.
+// interruptedJob asks after Ctrl-C what to do with the job. A nil error means to watch on. If nobody can be asked, or after a
+// second Ctrl-C, the job is left running.
 func (s *session) interruptedJob(ctx context.Context, id string) error {
 	left := outcome{exitInterrupted, goesOn(id)}
 	if !s.canAsk() {
@@ -120,7 +120,7 @@ func (s *session) interruptedJob(ctx context.Context, id string) error {
 	return done
 }
 
-// bar draws the progress of a job over its former one.
+// bar draws the progress of a job in place of the former bar.
 func (s *session) bar(now progress) error {
 	s.drawn = true
 	width, _ := s.screen()
@@ -128,7 +128,7 @@ func (s *session) bar(now progress) error {
 	return err
 }
 
-// screen is the size of the terminal at this moment.
+// screen is the current size of the terminal, in characters.
 func (s *session) screen() (width, height int) {
 	if file, ok := s.Stdout.(*os.File); ok {
 		if columns, rows, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 && rows > 0 {
@@ -138,7 +138,7 @@ func (s *session) screen() (width, height int) {
 	return 80, 24
 }
 
-// parts names the messages that were not simply done, such as "12 failed".
+// parts counts the messages that were not simply done, such as "12 failed".
 func (p progress) parts() []string {
 	var parts []string
 	for _, part := range []struct {

@@ -76,7 +76,7 @@ Ctrl-C asks whether to leave the job running, pause it or cancel it. The exit co
 	}
 }
 
-// ending is how a job has ended.
+// ending is the error of an ended job; nil if the job has done every message.
 func ending(job progress) error {
 	switch {
 	case job.State == client.JobStateFAILED:

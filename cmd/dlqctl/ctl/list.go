@@ -18,7 +18,7 @@ import (
 // longestPage is the largest page of any list of the API.
 const longestPage = 200
 
-// call asks the server for one answer and returns its body as it came.
+// call sends one request and returns the body of the answer as it came.
 type call func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error)
 
 // listOf is the call of a method that needs no argument.
@@ -43,7 +43,7 @@ func body[T any](answer *client.Answer[T], err error) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// option is a flag of a list that is one query parameter. Its values are for the completion.
+// option is a flag of a list. It becomes one query parameter. The shell completes its values.
 type option struct {
 	name, help string
 	values     completer
@@ -99,7 +99,7 @@ func (s *session) list(ctx context.Context, p *printer, limit int64, fetch func(
 		}
 		switch {
 		case err != nil:
-			return errors.Join(err, p.end()) // also the pages before an error are written
+			return errors.Join(err, p.end()) // writes the pages before the error
 		case p.next != "" && p.records < limit:
 			continue
 		case p.next != "" && s.people():
@@ -130,8 +130,8 @@ func (s *session) getCommand(use, short, example string, v view, fetch call) *co
 	}
 }
 
-// getEach prints records one after another; the chosen fields of --fields are a table. An id that the server does not
-// know, such as a message that was archived meanwhile, does not keep the others from being shown.
+// getEach prints records one after another, or with --fields as a table. If the server does not know an id, for example
+// because the message was archived meanwhile, getEach prints the other records and returns an error.
 func (s *session) getEach(ctx context.Context, p *printer, ids []string, fetch call) error {
 	var missing []error
 	var rows []json.RawMessage

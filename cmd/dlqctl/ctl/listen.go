@@ -18,8 +18,8 @@ import (
 	"dlqmanager/client"
 )
 
-// listenEvery is how often listen --follow looks for new messages, and deliveryTimeout how long a delivery may take: the
-// person may stop at a breakpoint.
+// listenEvery is how often listen --follow looks for new messages. deliveryTimeout limits a delivery; it is long because the
+// process may stop at a breakpoint.
 const (
 	listenEvery     = 2 * time.Second
 	deliveryTimeout = 10 * time.Minute
@@ -81,17 +81,17 @@ Exit code 3: the process has refused a message, by an answer other than 2xx.`,
 	return cmd
 }
 
-// latest is how much later than its time of storing a message may become visible, since its transaction was open.
+// latest is how long after its created_at a message may become visible, because its transaction was not committed before.
 const latest = 30 * time.Second
 
-// recentMessages says where the next export begins, so that no message is missed, and which messages it shows again.
+// recentMessages knows where the next export begins, so that it misses no message, and which messages it will show again.
 type recentMessages struct {
-	from     string // the cursor of the newest message that is older than the others
+	from     string // the cursor before the oldest remembered message
 	messages []client.ExportedMessage
 	ids      map[string]bool
 }
 
-// add remembers a message, and returns false for a known one.
+// add remembers a message, and returns false for a known message.
 func (r *recentMessages) add(m *client.ExportedMessage) bool {
 	if r.ids[m.ID] {
 		return false
@@ -108,7 +108,7 @@ func (r *recentMessages) add(m *client.ExportedMessage) bool {
 	return true
 }
 
-// loopback checks that an address is this machine's: messages of production go to no other.
+// loopback checks that an address is on this machine, because messages of production must not leave it.
 func loopback(address string) (string, error) {
 	to, err := url.Parse(address)
 	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
@@ -121,8 +121,8 @@ func loopback(address string) (string, error) {
 	return to.String(), nil
 }
 
-// awaitChange returns when the newest message that matches is another than at the tag, and its tag. Unlike an export, the
-// look is not audited.
+// awaitChange waits until the list of matching messages differs from the answer with the tag, and returns the new tag. Unlike
+// an export, these requests are not audited.
 func (s *session) awaitChange(ctx context.Context, topic string, filters *pflag.FlagSet, tag string) (string, error) {
 	query, err := parametersOf(filters)
 	if err != nil {
@@ -181,7 +181,7 @@ func (d *deliverer) deliver(ctx context.Context, m client.ExportedMessage) error
 		return fmt.Errorf("nothing was delivered to %s; is the process running? %w", d.to, err)
 	}
 	defer answer.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(answer.Body, 200)) // the start of an error is enough
+	said, _ := io.ReadAll(io.LimitReader(answer.Body, 200)) // the beginning of an error text is enough
 	d.delivered++
 	line := fmt.Sprintf("%s  %d  %s", m.ID, answer.StatusCode, time.Since(began).Round(time.Millisecond))
 	if answer.StatusCode/100 != 2 {

@@ -111,8 +111,8 @@ Exit code 3: the retry has ended and the message was not delivered.`,
 	return cmd
 }
 
-// editValue reads the value to send. The server encodes JSON with the schema of the message, if that has one; everything
-// else is sent byte for byte.
+// editValue reads the value to send. If the message has a schema and the file is JSON, the server encodes the JSON with that
+// schema. Everything else is sent byte for byte.
 func (s *session) editValue(ctx context.Context, id, file string, request *client.RetryRequest) error {
 	content, err := readAll(s.open(file))
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *session) editValue(ctx context.Context, id, file string, request *clien
 	return nil
 }
 
-// awaitRetry waits until the message of a running retry has another status, and shows the message.
+// awaitRetry waits until the message of a running retry is not RETRYING, and shows the message.
 func (s *session) awaitRetry(ctx context.Context, running *client.Answer[client.Retry], p *printer) error {
 	s.note(fmt.Sprintf("The retry is still running: %s. Ctrl-C leaves it running.", running.Value.WorkflowID))
 	var message client.MessageDetail

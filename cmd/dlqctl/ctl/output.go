@@ -40,7 +40,7 @@ func (s *session) checkOutput() error {
 	return nil
 }
 
-// view says how the records of a noun are shown.
+// view describes how the records of a noun are shown.
 type view struct {
 	noun string // for -o name
 	// list is the field of an answer that has the records; empty if the answer is one record.
@@ -52,7 +52,7 @@ type view struct {
 	columns []column
 	// wide are the columns that -o wide shows in addition.
 	wide []column
-	// sample lists types of the records, whose fields --fields may name.
+	// sample and more are values of the records' types. --fields may name the fields of these types.
 	sample any
 	more   []any
 }
@@ -70,11 +70,11 @@ type printer struct {
 	fields   []string
 	query    *gojq.Code
 	terminal bool
-	// console is the page of the record, which the sheet of a record shows.
+	// console is the address of the record's page in the console. The sheet of a record shows it.
 	console string
 	widths  []int
 	csv     *csv.Writer // nil for other formats
-	records int64       // so far
+	records int64       // number of records that were written
 	next    string      // the cursor of the next page; empty at the end
 }
 
@@ -85,7 +85,7 @@ func (s *session) printer(v view) (*printer, error) {
 	switch {
 	case len(s.flags.fields) > 0:
 		p.columns = nil
-	case len(p.columns) == 0: // of a record that no list has
+	case len(p.columns) == 0: // the view names no columns, since no list has this record
 		p.columns = mapped(known.names(), columnOf)
 	case p.format == formatWide:
 		p.columns = append(slices.Clip(p.columns), v.wide...)
@@ -188,7 +188,7 @@ func (p *printer) record(ctx context.Context, record json.RawMessage) error {
 	p.records++
 	if (p.format == formatJSON || p.format == formatJSONL) && len(p.fields) == 0 {
 		if bytes.IndexByte(record, '\n') < 0 {
-			return p.document(ctx, record) // it is a line already
+			return p.document(ctx, record) // the record is already one line
 		}
 		var line bytes.Buffer
 		if err := json.Compact(&line, record); err != nil {
@@ -216,17 +216,17 @@ func (p *printer) record(ctx context.Context, record json.RawMessage) error {
 	return p.sheet(value)
 }
 
-// formulas begin a formula in a spreadsheet, also in full width and after space.
+// formulas are the characters, also in full width, that begin a formula in a spreadsheet.
 const formulas = "=+-@＝＋－＠"
 
-// isFormula tells whether a spreadsheet may run a text. A tab or a return at the begin may open another cell.
+// isFormula tells whether a spreadsheet may run a text, also after space. A tab or a line end at the beginning may open another cell.
 func isFormula(text string) bool {
 	begin := strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || dangerous(r) })
 	first, _ := utf8.DecodeRuneInString(begin)
 	return begin != "" && strings.ContainsRune(formulas, first) || text != "" && strings.ContainsRune("\t\r\n", rune(text[0]))
 }
 
-// row writes one line of CSV. A ' before a formula says that it is text.
+// row writes one line of CSV. A ' before a formula makes spreadsheets treat it as text.
 func (p *printer) row(value any) error {
 	cells := make([]string, len(p.columns))
 	for i, column := range p.columns {
@@ -242,7 +242,7 @@ func (p *printer) row(value any) error {
 	return p.csv.Write(cells)
 }
 
-// jq writes each result of the expression as a line of JSON; a text without quotes, as jq -r does.
+// jq writes each result of the expression as a line of JSON, but texts without quotes, as jq -r does.
 func (p *printer) jq(ctx context.Context, body []byte) error {
 	value, err := decode(body)
 	if err != nil {
@@ -273,7 +273,7 @@ func (p *printer) jq(ctx context.Context, body []byte) error {
 	}
 }
 
-// one writes the only record, or the next state of it.
+// one writes a single record. A command that follows a record calls one again for each new state.
 func (p *printer) one(ctx context.Context, answer []byte) error {
 	if err := p.page(ctx, answer); err != nil {
 		return err
@@ -281,7 +281,7 @@ func (p *printer) one(ctx context.Context, answer []byte) error {
 	return p.end()
 }
 
-// end writes the rest of CSV, of an empty list the names of the columns.
+// end writes the buffered rest of CSV. For an empty list this is the line with the names of the columns.
 func (p *printer) end() error {
 	if p.csv == nil {
 		return nil

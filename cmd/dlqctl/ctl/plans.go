@@ -110,7 +110,7 @@ var planView = view{noun: "plans", sample: client.RetryPlan{}, more: []any{clien
 	{"ID", "id"}, {"KIND", "kind"}, {"TOPIC", "topic"}, {"MATCHED", "matched"}, {"SKIPPED", "skipped"}, {"EXPIRES", "expires_at"},
 }}
 
-// planOf reads an answer with a plan of any kind: a retry's has more fields than the others.
+// planOf reads an answer with a plan of any kind. A RetryPlan has all fields of the other kinds.
 func planOf(answer []byte, failed error) (plan client.RetryPlan, body []byte, err error) {
 	if failed != nil {
 		return plan, nil, failed
@@ -164,7 +164,7 @@ func messages(n int64) string {
 // thousands writes a number with commas.
 func thousands(n int64) string { return message.NewPrinter(language.English).Sprintf("%d", n) }
 
-// changeCommand makes retry, revive, dead, delete and restore: a plan, its question, its job.
+// changeCommand makes the command of a kind of job, such as retry: it makes a plan, asks, and starts the job.
 func (s *session) changeCommand(kind, short, which string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: kind + " TOPIC", Short: short, Args: argumentsOf(kind + " TOPIC"),
@@ -182,7 +182,7 @@ A whole topic needs --all. The job is a workflow: it goes on when dlqctl ends. "
 		if err != nil {
 			return err
 		}
-		chosen.Del("status") // every message may have it
+		chosen.Del("status") // a status alone may choose the whole topic
 		if len(chosen) == 0 && !*all {
 			return usageError{errors.New("choose messages with a filter such as --group or --error, or the whole topic with --all")}
 		}
@@ -202,7 +202,7 @@ A whole topic needs --all. The job is a workflow: it goes on when dlqctl ends. "
 			return nil
 		}
 		if s.people() || !s.flags.yes {
-			if err := showPlan(s.Stderr, plan); err != nil { // the standard output has the job alone
+			if err := showPlan(s.Stderr, plan); err != nil { // the standard output has only the job
 				return err
 			}
 		}
@@ -234,7 +234,7 @@ since messages were sent, changed or deleted, or since it has expired; the error
 	return cmd
 }
 
-// start asks, and starts the job of a plan.
+// start asks the person, and starts the job of a plan.
 func (s *session) start(ctx context.Context, plan client.RetryPlan, reason *string, follow bool, p *printer) error {
 	question := fmt.Sprintf("%s %s of %s?", strings.ToUpper(string(plan.Kind[:1]))+string(plan.Kind[1:]), messages(plan.Matched), plan.Topic)
 	if err := s.confirm(ctx, question, plan.Topic); err != nil {

@@ -7,14 +7,14 @@ import (
 	"unicode/utf16"
 )
 
-// printable makes text of strangers harmless for a terminal: control characters, and characters that change the
-// direction of the text or are invisible, are written as escapes.
+// printable makes text of strangers safe for a terminal. It writes control characters, invisible characters, and characters that
+// change the direction of the text, as escapes.
 func printable(text string) string { return escape(text, "\n\t", false) }
 
 // oneLine is printable text in one line.
 func oneLine(text string) string { return escape(text, "", false) }
 
-// safeJSON escapes the characters of JSON that a terminal may obey. The JSON means the same. Space between its values is kept.
+// safeJSON escapes the characters of JSON that a terminal may obey. The values and the space between them stay the same.
 func safeJSON(content []byte) []byte { return []byte(escape(string(content), "\n\t\r", true)) }
 
 func escape(text, kept string, isJSON bool) string {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// readPrivate reads a file that nobody else may read or change.
+// readPrivate reads a file. It refuses a file that other users may read or change.
 func readPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -33,7 +33,7 @@ func (s *session) open(path string) (io.ReadCloser, error) {
 	return os.Open(path)
 }
 
-// maxFile bounds a file or the standard input: the server takes no larger message.
+// maxFile bounds a file or the standard input, in bytes. The server accepts no larger message.
 const maxFile = 64 << 20
 
 // readAll reads a file that was opened, and closes it.
@@ -49,7 +49,7 @@ func readAll(file io.ReadCloser, err error) ([]byte, error) {
 	return content, err
 }
 
-// writePrivate replaces a file at once, so that a crash leaves the former one whole. Nobody else may read it.
+// writePrivate replaces a file by a rename, so that a crash leaves the former file whole. Other users may not read the file.
 func writePrivate(path string, content []byte) error {
 	if followed, err := filepath.EvalSymlinks(path); err == nil {
 		path = followed // a link to the file stays a link
@@ -69,7 +69,7 @@ func writePrivate(path string, content []byte) error {
 	return nil
 }
 
-// lockFile keeps other processes out until it is unlocked. The lock ends with its process.
+// lockFile waits for a lock that excludes other processes until unlock. The lock ends with its process.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package ctl is the command line of the DLQ manager. Of this module it knows the Go client alone, so every command is
-// a documented REST call with the caller's own rights.
+// Package ctl is the command line of the DLQ manager. Of this module it imports only the Go client, and the console for its
+// pages. So every command makes documented REST calls with the caller's own rights.
 package ctl
 
 import (
@@ -23,7 +23,7 @@ type Program struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
-	// Interrupts delivers the signals that end a command. A command that follows a job asks at os.Interrupt, which is Ctrl-C.
+	// Interrupts delivers the signals that end a command. At os.Interrupt (Ctrl-C), a command that follows a job asks what to do.
 	Interrupts <-chan os.Signal
 	Version    string
 }
@@ -41,11 +41,11 @@ type session struct {
 	}
 	// started is set once the flags and arguments of a command are right.
 	started bool
-	retries int // of a safe request; 0 for the client's default
+	retries int // client.Config.Retries
 	client  *client.Client
-	target  target // where the client leads
+	target  target // the server of the client
 	name    string // of the context; empty if the target is from flags or the environment
-	away    bool   // the API did not answer the last look at a job
+	away    bool   // the API did not answer the last request
 	drawn   bool   // the cursor stands behind a bar
 	out     *output
 
@@ -53,7 +53,7 @@ type session struct {
 	end         context.CancelCauseFunc // ends the command
 }
 
-// output is the standard output. It keeps its first error, since not everybody who writes looks.
+// output is the standard output. It keeps its first error, since some callers ignore the errors of writes.
 type output struct {
 	io.Writer
 
@@ -68,7 +68,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// grace is how long a command may take to end once it was interrupted or its time is over.
+// grace is how long a command may take to end after an interrupt or a time-out.
 const grace = 300 * time.Millisecond
 
 // Run runs one command and returns its exit code.
@@ -87,12 +87,12 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	case <-ctx.Done():
 		select {
 		case err = <-ended:
-		case <-time.After(grace): // it reads a terminal or a pipe, which hears of no context
+		case <-time.After(grace): // the command reads a terminal or a pipe, which ignores the context
 			err = context.Cause(ctx)
 		}
 	}
 	if _, told := errors.AsType[outcome](err); err != nil && !told && ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) {
-		err = context.Cause(ctx) // the error, such as "signal: killed", is a consequence
+		err = context.Cause(ctx) // the end of ctx has caused the error, such as "signal: killed"
 	}
 	if err != nil && err.Error() != "" {
 		fmt.Fprintln(p.Stderr, "dlqctl:", printable(err.Error()))
@@ -118,7 +118,7 @@ func (s *session) execute(ctx context.Context, args []string) error {
 	return cmp.Or(err, s.out.err)
 }
 
-// hearSignals ends the command at a signal. Only Ctrl-C has another handler: a program that sends SIGTERM cannot be asked.
+// hearSignals ends the command at a signal. For Ctrl-C, a command may set a handler that asks the person what to do.
 func (s *session) hearSignals(ctx context.Context) {
 	for {
 		select {
@@ -136,7 +136,7 @@ func (s *session) hearSignals(ctx context.Context) {
 
 func (s *session) handleInterrupt(handler func()) { s.onInterrupt.Store(&handler) }
 
-// Command is the root of the commands, from which cmd/dlqctl/man makes the manual pages.
+// Command is the root of the commands. cmd/dlqctl/man makes the manual pages from it.
 func Command() *cobra.Command { return (&session{}).root() }
 
 func (s *session) root() *cobra.Command {

@@ -14,8 +14,8 @@ import (
 	"dlqmanager/client"
 )
 
-// A request hands in so many messages and bytes at most, but for a message that is larger alone. The server's default limit
-// of a body is 1 MiB.
+// A request has at most lettersAtOnce messages and bytesAtOnce bytes. A larger message is a request of its own. The server's
+// default limit of a body is 1 MiB.
 const (
 	lettersAtOnce = 100
 	bytesAtOnce   = 512 << 10
@@ -60,7 +60,7 @@ handed in: mend the file or wait, and continue with --skip.`,
 	return cmd
 }
 
-// handIn hands messages in, batch by batch, and returns how many of the file are stored, with the skipped ones.
+// handIn hands messages in, batch by batch. sent is how many messages of the file are stored, including the skipped messages.
 func (s *session) handIn(ctx context.Context, topic string, l *letters, skip int64, p *printer) (sent int64, err error) {
 	for ; sent < skip; sent++ {
 		if _, err := l.next(); err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// longestCell is the width at which a cell of a table is cut; -o wide shows it whole.
+// longestCell is the width at which a cell of a table is cut; -o wide and --fields show the whole cell.
 const longestCell = 60
 
-// table writes a page of records. The widths are the first page's, so a list of any length begins at once.
+// table writes a page of records. The first page sets the widths of the columns, so that even a long list is shown at once.
 func (p *printer) table(records []json.RawMessage) error {
 	rows := make([][]string, 0, len(records)+1)
 	if p.records == 0 {
@@ -48,7 +48,7 @@ func (p *printer) table(records []json.RawMessage) error {
 	return err
 }
 
-// cell is a value in one line, shortened unless everything is asked for.
+// cell is a value in one line. It is cut, unless -o wide or --fields asks for whole values.
 func (p *printer) cell(column column, value any) string {
 	cell := oneLine(shown(value))
 	if share, err := strconv.ParseFloat(cell, 64); err == nil && column.title == "PROGRESS" {
@@ -60,8 +60,8 @@ func (p *printer) cell(column column, value any) string {
 	return cell
 }
 
-// sheet writes one record for people: its short fields, a line each, and then the long ones. Empty fields are left out, and
-// the base64 of bytes that are no text too: -o json has everything.
+// sheet writes one record for people: first the fields of one line, then the longer fields. Without --fields it leaves out empty
+// fields, and the base64 of bytes that are no text. -o json has everything.
 func (p *printer) sheet(value any) error {
 	var fields []field
 	for _, path := range p.fields {
@@ -99,8 +99,8 @@ func (p *printer) sheet(value any) error {
 
 type field struct{ path, text string }
 
-// flatten lists the fields of a record in the order of their names, the fields of objects under paths with points. A
-// list stands in one line; a list of objects has a line for each.
+// flatten lists the fields of a record in the order of their names. A field of an object has a path such as counts.PENDING.
+// A list is one line; a list of objects has a line for each object.
 func flatten(path string, value any) []field {
 	object, _ := value.(map[string]any)
 	list, _ := value.([]any)
@@ -115,9 +115,9 @@ func flatten(path string, value any) []field {
 	for _, name := range sortedNames(object) {
 		below := strings.TrimPrefix(path+"."+name, ".")
 		switch {
-		case below == "payload": // of a stranger's making: it stays one value
+		case below == "payload": // strangers have chosen its fields, so it stays one value
 			all = append(all, field{below, indented(object[name])})
-		case below == "value" && object["payload"] != nil: // which shows it
+		case below == "value" && object["payload"] != nil: // the payload shows the value
 		default:
 			all = append(all, flatten(below, object[name])...)
 		}
@@ -125,7 +125,7 @@ func flatten(path string, value any) []field {
 	return all
 }
 
-// inOneLine is an element of a list of objects. A header is its name and its text, or its base64 if it has no text.
+// inOneLine writes an element of a list of objects. A header is written as its name with its text, or with its base64.
 func inOneLine(element any) string {
 	object, ok := element.(map[string]any)
 	if name, isHeader := object["key"].(string); ok && isHeader {
@@ -142,7 +142,7 @@ func isObject(value any) bool {
 	return ok
 }
 
-// sortedNames begins with the id.
+// sortedNames are the names of the fields in their order, but the id comes first.
 func sortedNames(object map[string]any) []string {
 	names := slices.Sorted(maps.Keys(object))
 	if i := slices.Index(names, "id"); i >= 0 {
@@ -159,7 +159,7 @@ func indented(value any) string {
 	return string(content)
 }
 
-// shown is a value for people: times are local.
+// shown writes a value for people, and times as local times.
 func shown(value any) string {
 	written, _ := value.(string)
 	if len(written) >= len("2006-01-02T15:04:05Z") && len(written) <= len(time.RFC3339Nano) {

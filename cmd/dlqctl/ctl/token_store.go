@@ -17,13 +17,13 @@ import (
 
 const (
 	ringService = "dlqctl"
-	// ringTimeout limits a call of the key ring, which may be locked and ask where nobody sees it.
+	// ringTimeout limits a call of the key ring, which may be locked and wait for a person who does not see its question.
 	ringTimeout = 15 * time.Second
 )
 
 // tokenStore keeps the tokens of a context in the key ring of the system, or in a file beside the contexts.
 type tokenStore struct {
-	path   string // of the file; in the key ring it is the name
+	path   string // the file of the tokens, or their name in the key ring
 	inFile bool
 }
 
@@ -59,13 +59,13 @@ func (k *tokenStore) Load() (tokens client.Tokens, err error) {
 		return client.Tokens{}, nil
 	case err != nil:
 		return client.Tokens{}, fmt.Errorf("read the tokens of the sign-in: %w", err)
-	case json.Unmarshal(content, &tokens) != nil: // its error may quote a token
+	case json.Unmarshal(content, &tokens) != nil: // the error of json may quote a token
 		return client.Tokens{}, errors.New("the tokens of the sign-in are damaged: run dlqctl login")
 	}
 	return tokens, nil
 }
 
-// Save replaces the tokens. A key ring that has no room for both tokens gets the one that makes the other.
+// Save replaces the tokens. If the key ring has no room for both tokens, Save keeps only the refresh token.
 func (k *tokenStore) Save(tokens client.Tokens) error {
 	content, err := json.Marshal(tokens) //nolint:gosec // to keep them is what this is for
 	if err != nil {
@@ -92,7 +92,7 @@ func (k *tokenStore) Save(tokens client.Tokens) error {
 	return fmt.Errorf("keep the tokens of the sign-in: %w; dlqctl login --in-file keeps them in a file", err)
 }
 
-// Lock keeps other processes from refreshing.
+// Lock prevents other processes from refreshing the tokens.
 func (k *tokenStore) Lock(ctx context.Context) (func(), error) { return lockFile(ctx, k.path+".lock") }
 
 // limited gives up on a key ring that does not answer.

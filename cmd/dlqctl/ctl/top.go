@@ -52,7 +52,7 @@ type top struct {
 	jobs     []progress
 	groups   []client.Group
 	selected string // id of the chosen job
-	asking   bool   // whether to cancel it
+	asking   bool   // the screen asks whether to cancel the chosen job
 	said     string
 	at       time.Time
 }
@@ -67,9 +67,9 @@ func (t *top) run(ctx context.Context) error {
 				close(keys)
 				return
 			}
-			pressed := []string{string(buffer[:n])} // the bytes of an arrow come at once
+			pressed := []string{string(buffer[:n])} // the bytes of an arrow key come together
 			if buffer[0] != '\x1b' {
-				pressed = strings.Split(pressed[0], "") // somebody types quickly
+				pressed = strings.Split(pressed[0], "") // quickly typed keys come together too
 			}
 			for _, key := range pressed {
 				keys <- key
@@ -101,7 +101,7 @@ func (t *top) run(ctx context.Context) error {
 	}
 }
 
-// look asks the server. After an error the screen stays as it was.
+// look asks the server. After an error the screen keeps the former jobs and groups.
 func (t *top) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*topEvery)
 	defer cancel()
@@ -125,12 +125,12 @@ func (t *top) look(ctx context.Context) {
 	}
 }
 
-// index is the place of the chosen job; -1 if there is none.
+// index is the place of the chosen job in the list; -1 if no job is chosen.
 func (t *top) index() int {
 	return slices.IndexFunc(t.jobs, func(job progress) bool { return job.ID == t.selected })
 }
 
-// press acts on a key, and returns false for the end.
+// press acts on a key. It returns false if the key ends the screen.
 func (t *top) press(ctx context.Context, key string) bool {
 	if t.asking {
 		t.asking, t.said = false, ""
@@ -176,7 +176,7 @@ func (t *top) steer(ctx context.Context, done string, change change) {
 	t.said = "the job is " + done
 }
 
-// lines are the rows of the screen, which may be wider than it.
+// lines are the rows of the screen. They may be longer than its width.
 func (t *top) lines(width int) []string {
 	head := fmt.Sprintf("%s  %s  j k choose, p pause, r resume, c cancel, q end", t.target.Server, t.at.Format(time.TimeOnly))
 	lines := []string{head, t.said, "JOBS"}
