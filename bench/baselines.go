@@ -12,8 +12,8 @@ import (
 	"dlqmanager/workflows"
 )
 
-// plainLoop does the work of a bulk retry with the same store, publisher and lanes, but
-// in a simple loop: without Temporal, and without recovery after a crash.
+// plainLoop does the work of a bulk retry in a simple loop: with the same store, publisher
+// and number of lanes, but without Temporal and without recovery after a crash.
 func plainLoop(ctx context.Context, s timedStore, publisher activities.Publisher, topic string, lanes, messages int) error {
 	bulk, err := s.CreateJob(ctx, nil, dlq.Job{
 		ID: dlq.NewID(), WorkflowID: "retry-all-plain-loop",
@@ -67,9 +67,9 @@ func plainLane(ctx context.Context, s timedStore, publisher activities.Publisher
 // connection.
 const starters = 64
 
-// oneByOne retries every message of a topic with its own workflow, all started at once.
-// It polls the table for the end, which costs the server less than waiting for each
-// workflow.
+// oneByOne retries every message of a topic with its own workflow. It starts the workflows
+// as fast as it can, and polls the table for the end, which costs the server less than a
+// wait for each workflow.
 func (e *engine) oneByOne(ctx context.Context, db *database, topic string) (messages int, took time.Duration, err error) {
 	var ids [][16]byte
 	err = db.pool.QueryRow(ctx, "SELECT array_agg(id) FROM dlq.dlq_messages WHERE dlq_topic = $1 AND status = 'PENDING'", topic).Scan(&ids)
@@ -100,8 +100,8 @@ func (e *engine) oneByOne(ctx context.Context, db *database, topic string) (mess
 		}
 	}
 	took = time.Since(started)
-	// The next run has messages with the same ids. It must not join a workflow that has
-	// not yet ended.
+	// The next run has messages with the same ids, and must not join a workflow of this
+	// run.
 	for _, execution := range executions {
 		if _, err := e.client.AwaitRetryMessage(ctx, execution); err != nil {
 			return 0, 0, err

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// bound is how bad a line of the table may be in a quick run.
+// bound is the limit of a line of the table in a quick run.
 type bound struct {
 	row   int
 	label string
 	goal  goal
-	// least and most are the extremes of 20 quick runs on a busy machine.
+	// least and most are the extreme values of 20 quick runs on a busy machine.
 	least, most float64
 }
 
-// bounds are the lines whose quick runs differ little from each other, also on a busy machine: they count
-// things, compare processor time, or are far from their targets. Each bound leaves a margin to the worst of
-// 20 runs: go run ./bench -quick -runs 20 -rows 3,4,15,16.
+// bounds are for the lines whose values differ little between quick runs, even on a busy machine. These lines
+// count things, compare processor time, or are far from their targets. Each bound leaves a margin to the worst
+// of 20 runs: go run ./bench -quick -runs 20 -rows 3,4,15,16.
 var bounds = []bound{
 	{3, "bulk retry vs a workflow for each message", goal{atLeast: 50}, 197, 404},
 	{4, "history events for 1,000 messages", goal{atMost: 16}, 9.25, 10.8},
@@ -26,7 +26,7 @@ var bounds = []bound{
 	{16, "rows read for each message, 16 lanes vs 4", goal{atMost: 1.5}, 0.625, 1.07},
 }
 
-// regressions says which lines of a quick run are beyond their bounds.
+// regressions returns an error that names the lines beyond their bounds.
 func (b *bench) regressions() error {
 	var beyond []error
 	for _, limit := range bounds {

@@ -18,8 +18,8 @@ import (
 // partitions is the number of partitions of every topic.
 const partitions = 4
 
-// broker is the in-process broker of one measurement, so that no records of another one
-// are in memory.
+// broker is an in-process broker. Each measurement has its own broker, so that records of
+// other measurements are not in memory.
 type broker struct {
 	addresses  []string
 	stopServer func(context.Context) error
@@ -48,7 +48,7 @@ func (k *broker) stop(ctx context.Context) {
 	_ = k.stopServer(ctx) // its state is not needed
 }
 
-// publisher is a publisher with the programs' defaults.
+// publisher makes a publisher with the programs' defaults.
 func (k *broker) publisher() (*kafka.Publisher, error) {
 	return kafka.NewPublisher(kafka.Options{Brokers: k.addresses}, zap.NewNop(), prometheus.NewRegistry())
 }
@@ -64,7 +64,7 @@ func (k *broker) written(ctx context.Context, topic string) (int64, error) {
 	return written, err
 }
 
-// deleteRecords deletes the records of a topic, so that memory stays limited.
+// deleteRecords deletes the records of a topic, which are in this process's memory.
 func (k *broker) deleteRecords(ctx context.Context, topic string) error {
 	offsets, err := k.admin.ListEndOffsets(ctx, topic)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// watched is a broker that records every batch written to it, and when.
+// watched is a broker that records every batch and the time of its arrival.
 type watched struct {
 	*broker
 	mu      sync.Mutex
@@ -27,7 +27,7 @@ type appended struct {
 	records  int
 }
 
-// startWatched starts a broker that takes the given time for every produce request.
+// startWatched starts a broker that takes the given time to handle each produce request.
 // Like Kafka, it handles one request of a connection at a time, and requests of several
 // connections concurrently.
 func startWatched(ctx context.Context, takes time.Duration, topics ...string) (*watched, error) {
@@ -47,7 +47,7 @@ func startWatched(ctx context.Context, takes time.Duration, topics ...string) (*
 	return w, err
 }
 
-// record records a request that the broker appends next.
+// record records the batches of a request, which the broker appends next.
 func (w *watched) record(request kmsg.Request) {
 	produce, ok := request.(*kmsg.ProduceRequest)
 	if !ok {

@@ -15,12 +15,12 @@ const (
 	chartRow    = 26
 	chartTop    = 54
 	chartBottom = 22
-	// maxReach is where bars are cut, in multiples of the target.
+	// maxReach is the length at which bars are cut, in multiples of the target.
 	maxReach = 3.0
 )
 
-// chart draws every row that has a target as a bar. Its length is the ratio of the
-// result to the target, which is a vertical line. Longer is better for every target.
+// chart draws every row that has a target as a bar. The length of a bar shows how many
+// times better than its target the result is; the target is a vertical line.
 func chart(rows []row) string {
 	var judged []row
 	for _, r := range rows {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ticks is the clock ticks of processor time in a second, on every Linux that Go
-// supports.
+// ticks is the number of clock ticks in a second of processor time, on every Linux that
+// Go supports.
 const ticks = 100
 
 // postgresCPU is the processor time that the server's processes have used so far,
@@ -29,14 +29,14 @@ func (b *bench) postgresCPU() time.Duration {
 		if err != nil {
 			continue // the process has ended
 		}
-		// The process name before the last bracket may contain anything.
+		// The process name ends at the last bracket, and may contain spaces and brackets.
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		if len(fields) < 15 {
 			continue
 		}
 		switch {
 		case filepath.Base(filepath.Dir(path)) == server:
-			used += sumOf(fields[11:15]) // its own time, and that of its ended children
+			used += sumOf(fields[11:15]) // of the server and of its ended children
 		case fields[1] == server:
 			used += sumOf(fields[11:13])
 		}

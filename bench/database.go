@@ -40,8 +40,8 @@ func (b *bench) open(ctx context.Context, name string) (*database, error) {
 	return &database{name: name, pool: pool, store: store}, nil
 }
 
-// create creates a database with the schema and the messages of the given topics. The tables are
-// in the state that they have long after the ingest: vacuumed, analysed and checkpointed.
+// create creates a database with the schema and the messages of the given topics. As long after
+// the ingest, the tables are vacuumed, analysed and checkpointed.
 func (b *bench) create(ctx context.Context, name string, topics ...seedTopic) (*database, error) {
 	if err := b.postgres.EnsureDatabase(ctx, name); err != nil {
 		return nil, err
@@ -74,8 +74,8 @@ func (b *bench) template(ctx context.Context, name string, topics ...seedTopic) 
 	return nil
 }
 
-// copyOf copies a template file by file, so every measurement has identical tables. CREATE DATABASE
-// returns after the files are on disk, so no measurement includes these writes.
+// copyOf copies a template file by file, so that every measurement has identical tables. CREATE
+// DATABASE returns after the files are on disk, so no measurement includes these writes.
 func (b *bench) copyOf(ctx context.Context, template string) (*database, error) {
 	b.databases++
 	name := fmt.Sprintf("%s_%d", template, b.databases)

@@ -18,7 +18,7 @@ import (
 	"dlqmanager/workflows"
 )
 
-// engine is a worker in this process, wired like the program.
+// engine is a worker in this process, wired like cmd/worker.
 type engine struct {
 	temporal *temporal
 	db       *database
@@ -27,7 +27,7 @@ type engine struct {
 	timings  *timings
 }
 
-// queues numbers the task queues, so that no measurement receives tasks of another.
+// queues numbers the task queues, so that a measurement never receives tasks of another measurement.
 var queues atomic.Int64
 
 func (b *bench) startEngine(t *temporal, db *database, publisher activities.Publisher) (*engine, error) {
@@ -110,7 +110,7 @@ type timings struct {
 	turn           *turn
 }
 
-// measure adds the time of a call, from now to the call of the returned function, to a sum.
+// measure adds the time until the call of end to a sum.
 func (t *timings) measure(sum *atomic.Int64) (end func()) {
 	started, endOfCall := time.Now(), t.turn.begin()
 	return func() {
@@ -119,7 +119,7 @@ func (t *timings) measure(sum *atomic.Int64) (end func()) {
 	}
 }
 
-// shares shows how the lanes' time is divided between the steps.
+// shares shows which part of the lanes' time each step takes.
 func (t *timings) shares(lanes int, took time.Duration) string {
 	all := float64(lanes) * float64(took)
 	percent := func(sum *atomic.Int64) float64 { return 100 * float64(sum.Load()) / all }
@@ -127,7 +127,7 @@ func (t *timings) shares(lanes int, took time.Duration) string {
 	return fmt.Sprintf("claim and finalize %.0f %%, publish %.0f %%, everything else %.0f %%", store, publish, 100-store-publish)
 }
 
-// timedStore times what a page needs of the store.
+// timedStore times the calls of the store for a page.
 type timedStore struct {
 	*postgres.Store
 	t *timings
@@ -143,7 +143,7 @@ func (s timedStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []
 	return s.Store.FinalizePage(ctx, lane, outcomes)
 }
 
-// timedPublisher times the publish, and waits before it for the turn of its side.
+// timedPublisher waits for the turn of its side, and then times the publish.
 type timedPublisher struct {
 	activities.Publisher
 	t *timings

@@ -13,7 +13,7 @@ var makeTargets = map[string]string{
 	"-rows 14,19 -stored 10000000 -bare -out ": "make bench-large",
 }
 
-// command is the command line that gives the same report.
+// command is the command line that makes the same report.
 func command(args []string) string {
 	joined := strings.Join(args, " ")
 	if target, ok := makeTargets[joined]; ok {

@@ -1,8 +1,8 @@
 // Command bench measures the manager with real services, which it starts in a
 // temporary folder: PostgreSQL with the durability of production, Temporal's
 // development server, an in-process Kafka broker, and for some rows the released
-// programs. Most rows are ratios to a baseline of the same run. The two are measured
-// alternately, so that a slow or busy machine slows both down.
+// programs. Most rows are ratios to a baseline. Both sides are measured alternately, so
+// that a slow or busy machine slows both down.
 //
 //	go run ./bench                  everything, about half an hour
 //	go run ./bench -quick           a fiftieth of the sizes; fails if a stable line is beyond its bound
@@ -49,29 +49,29 @@ type options struct {
 	// they cost a few percent.
 	profile string
 
-	// messages is the size of a bulk retry, few that of a short one, stored that of the
-	// large table. single messages are retried one by one.
+	// The numbers of messages: messages in a bulk retry, few in a short bulk retry, stored
+	// in the large table. single is how many messages get a workflow each in row 3.
 	messages, few, stored, single int
 	lanes                         int
-	// command and commit are how and on which code the report was made.
+	// command is the command line that makes the report, commit is the measured code.
 	command, commit string
 	// beside is how many messages of another topic are in the tables of rows 1, 3, 4, 5 and 15. They have no payloads.
 	beside int
-	// bare omits payloads and bodies in the large table, for rows that do not read
+	// bare leaves out payloads and bodies of the large table, for rows that do not read
 	// them.
 	bare bool
-	// soak is how long everything runs at once, instead of the rows; soakRate is how many dead
-	// letters then arrive each second.
+	// soak is how long the soak lasts, which replaces the rows; 0 for no soak. soakRate is how many
+	// dead letters arrive each second in it.
 	soak     time.Duration
 	soakRate int
-	// calls is how many calls each run times, for rows that measure single calls.
+	// calls is how many calls are timed in each run of a row that measures single calls.
 	calls int
 }
 
 // quickDivisor is the divisor of the sizes with -quick.
 const quickDivisor = 50
 
-// measurements are the rows in their order. Those of a group share their preparation.
+// measurements are the rows in the order of their measurement. The rows of an element share their preparation.
 var measurements = []struct {
 	rows    []int
 	measure func(*bench, context.Context) error
@@ -157,7 +157,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 	return o, nil
 }
 
-// wants reports whether one of the rows is selected.
+// wants tells whether one of the rows is selected.
 func (o *options) wants(rows ...int) bool {
 	return len(o.rows) == 0 || slices.ContainsFunc(rows, func(row int) bool { return slices.Contains(o.rows, row) })
 }

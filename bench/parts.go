@@ -35,7 +35,7 @@ var postgresSettings = map[string]string{
 
 // bench is one run of the program.
 type bench struct {
-	// archiving lets row 24 archive.
+	// archiving is set while row 24 archives.
 	archiving atomic.Bool
 
 	options
@@ -50,7 +50,7 @@ type bench struct {
 	admin     *pgxpool.Pool
 	templates map[string]bool
 	databases int
-	// large is the large table, once it exists.
+	// large is the large table; nil before it is created.
 	large *database
 
 	tuned    *temporal
@@ -103,8 +103,8 @@ type temporal struct {
 	version string
 }
 
-// startTemporal starts a server with its state in memory. That is the fastest setting
-// for a workflow per message, so the comparison is fair to that baseline.
+// startTemporal starts a server with its state in memory. This is the fastest setting for
+// the baseline with a workflow for each message, so the comparison is fair.
 func (b *bench) startTemporal(ctx context.Context, name string, tuned bool) (*temporal, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -133,7 +133,7 @@ func (b *bench) startTemporal(ctx context.Context, name string, tuned bool) (*te
 
 func (t *temporal) stop(ctx context.Context) {
 	t.client.Close()
-	_ = t.server.Stop(ctx) // its state is not needed
+	_ = t.server.Stop(ctx) // an error is harmless, as the state is not needed
 }
 
 // close stops all parts and removes their folder.

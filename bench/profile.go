@@ -9,8 +9,8 @@ import (
 )
 
 // profiled starts a CPU profile of this process and resets the statement statistics.
-// The returned function writes both into the profile folder. Later runs overwrite
-// earlier ones of the same name.
+// end writes both into the profile folder. A later run overwrites the files of an
+// earlier run with the same name.
 func (b *bench) profiled(ctx context.Context, name string) (end func() error, err error) {
 	if b.profile == "" {
 		return func() error { return nil }, nil

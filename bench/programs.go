@@ -48,7 +48,7 @@ type program struct {
 	log     string
 }
 
-// site has the services of the programs of one measurement.
+// site has the services that the programs of one measurement use.
 type site struct {
 	db       *database
 	broker   *broker
@@ -60,8 +60,8 @@ func (b *bench) newSite(db *database, k *broker, t *temporal) *site {
 	return &site{db: db, broker: k, temporal: t, queue: fmt.Sprintf("bench-%d", queues.Add(1))}
 }
 
-// start runs the api or the worker, with more variables in its environment, and waits until
-// it is ready.
+// start runs the api or the worker and waits until it is ready. more are further variables
+// of its environment.
 func (b *bench) start(ctx context.Context, s *site, name string, more ...string) (*program, error) {
 	if err := b.build(ctx); err != nil {
 		return nil, err
@@ -97,8 +97,8 @@ func (b *bench) start(ctx context.Context, s *site, name string, more ...string)
 	return p, p.awaitReady(ctx)
 }
 
-// run starts the process and keeps the starting thread until the process ends, because
-// Linux sends the death signal when that thread ends.
+// run starts the process, and keeps the thread that has started it until the process ends:
+// Linux sends the process the signal Pdeathsig when this thread ends.
 func (p *program) run() error {
 	p.command.SysProcAttr = dieWithUs()
 	started := make(chan error, 1)
@@ -109,7 +109,7 @@ func (p *program) run() error {
 		err := p.command.Start()
 		started <- err
 		if err == nil {
-			_ = p.command.Wait() // its log has the result
+			_ = p.command.Wait() // the program's log tells why it ended
 		}
 	}()
 	return <-started

@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// dieWithUs protects a program from Ctrl-C, since the programs are stopped in order.
+// dieWithUs protects a program from Ctrl-C, since the benchmark stops its programs itself, in order.
 func dieWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -17,15 +17,15 @@ type row struct {
 	label string
 	// ours and base are the formatted results; base may be empty.
 	ours, base string
-	// judged is compared with the target; most often it is ours divided by base.
+	// judged is compared with the target. Most often it is the ratio of ours to base.
 	judged spread
 	format func(float64) string
 	goal   goal
-	// notes tell how the time was divided, or how it was measured.
+	// notes tell how the time is divided between steps, or how the row was measured.
 	notes []string
 }
 
-// goal is the target of the median. The zero value is no target.
+// goal is the target of a median. The zero value is no target.
 type goal struct{ atLeast, atMost float64 }
 
 func (g goal) String() string {
@@ -38,7 +38,7 @@ func (g goal) String() string {
 	return "–"
 }
 
-// verdict tells whether the median meets the target. A quick run has bounds instead.
+// verdict tells whether the median meets the target. A quick run has no verdicts but bounds.
 func (b *bench) verdict(r row) string {
 	switch {
 	case b.quick || r.goal == goal{}:

@@ -13,11 +13,11 @@ import (
 	"dlqmanager/dlq"
 )
 
-// asked is an operation as the API records it.
+// asked is an operation like those that the API records.
 var asked = dlq.Operation{Subject: "bench", Method: "token", Address: "127.0.0.1", Action: dlq.PermMessageDead,
 	Reason: "the consumer is repaired", RequestID: "req_0123456789ab"}
 
-// measureAccess measures how much longer a request takes with authentication, and a change with
+// measureAccess compares a request with and without authentication, and a change with and without
 // its row in the audit.
 func (b *bench) measureAccess(ctx context.Context) error {
 	if err := b.template(ctx, "access", seedTopic{name: bulkTopic, pending: max(b.few, 2*b.runs*b.calls)}); err != nil {
@@ -69,7 +69,7 @@ func readMessage(ctx context.Context, base, token string, id dlq.ID) error {
 	if err != nil {
 		return err
 	}
-	if _, err = io.Copy(io.Discard, response.Body); response.StatusCode != http.StatusOK { // read, so that the connection is used again
+	if _, err = io.Copy(io.Discard, response.Body); response.StatusCode != http.StatusOK { // a read body lets the connection be reused
 		err = fmt.Errorf("%s answered %d", request.URL, response.StatusCode)
 	}
 	return errors.Join(err, response.Body.Close())

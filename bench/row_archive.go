@@ -17,9 +17,9 @@ const (
 	archiveTopic = "ended"
 	// archiveBatch is the default of archive.batch_size.
 	archiveBatch = 1000
-	// archiveProbes is how many calls of each kind are timed at most.
+	// archiveProbes limits the timed calls of each kind.
 	archiveProbes = 4000
-	// archivePeriod is how long the archive runs, and then does not.
+	// archivePeriod is how long the archive runs, and then how long it rests.
 	archivePeriod = 2 * time.Second
 )
 
@@ -92,7 +92,7 @@ func (b *bench) measureArchive(ctx context.Context) (err error) {
 	return nil
 }
 
-// archiveProbe times the work that the archive must not slow down.
+// archiveProbe times ingests and single retries, which the archive must not slow down.
 type archiveProbe struct {
 	db        *database
 	publisher activities.Publisher
@@ -136,7 +136,7 @@ func (p *archiveProbe) run(ctx context.Context) (alone, beside [2]spread, err er
 	}
 }
 
-// drained is how long each batch took, in milliseconds.
+// drained is the result of drainArchive. batches are the times of full batches in milliseconds, wal is in bytes.
 type drained struct {
 	messages int64
 	batches  spread
@@ -144,7 +144,7 @@ type drained struct {
 	wal      float64
 }
 
-// archiveGently archives at the pace of the archive, until ended is closed, and leaves half of the messages.
+// archiveGently archives at the pace of the archive until ended is closed. It archives about half of the messages at most.
 func (b *bench) archiveGently(ctx context.Context, db *database, ended <-chan struct{}) error {
 	pace := activities.NewArchivePace(archiveBatch)
 	var archived int64
@@ -173,7 +173,7 @@ func (b *bench) archiveGently(ctx context.Context, db *database, ended <-chan st
 	}
 }
 
-// drainArchive runs full batches on messages that ended an hour ago or earlier, without rests.
+// drainArchive runs batches without rests, until no message is left that ended an hour ago or earlier.
 func (b *bench) drainArchive(ctx context.Context, batch func(context.Context, dlq.ArchiveRun, time.Duration, int) (int64, error)) (d drained, err error) {
 	before, err := b.walPosition(ctx)
 	if err != nil {

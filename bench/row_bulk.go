@@ -9,8 +9,8 @@ import (
 	"dlqmanager/activities"
 )
 
-// bulkTopic is for bulk retries, singleTopic for a workflow per message. One template
-// has both.
+// bulkTopic is for bulk retries, singleTopic for a workflow for each message. The template
+// "bulk" has both.
 const (
 	bulkTopic   = "orders"
 	singleTopic = "payments"
@@ -22,7 +22,7 @@ type bulkRun struct {
 	single, events         spread
 }
 
-// bulkResult is what a side has achieved in each run.
+// bulkResult has the results of a side in each run. They are for each message, except the rate.
 type bulkResult struct {
 	rate, wal, cpu spread
 	shares         string
@@ -39,7 +39,7 @@ func (b *bench) measureBulk(ctx context.Context) error {
 			return err
 		}
 	}
-	if b.runs > 1 { // the first measurement of all would pay for cold caches alone
+	if b.runs > 1 { // the very first run has cold caches
 		b.step("bulk retry, a run that does not count")
 		if err := b.sendInTurns(ctx, b.bulkSides(&bulkRun{})); err != nil {
 			return err
@@ -52,7 +52,7 @@ func (b *bench) measureBulk(ctx context.Context) error {
 		if err := b.sendInTurns(ctx, sides); err != nil {
 			return err
 		}
-		slices.Reverse(sides) // no side always comes first
+		slices.Reverse(sides) // so that no side comes first in every run
 		if !b.wants(3) {
 			continue
 		}
@@ -64,7 +64,7 @@ func (b *bench) measureBulk(ctx context.Context) error {
 	return nil
 }
 
-// bulkSide is a side that sends all messages of a copy of a template.
+// bulkSide is a side of the comparison. It sends all messages of a copy of its template.
 type bulkSide struct {
 	name, template string
 	open           func(*database, activities.Publisher, *timings) (sender, error)
@@ -101,8 +101,8 @@ func (b *bench) howSidesSend() string {
 	return fmt.Sprintf("the sides of rows 1 and 15 send in turns of %s, since the machine's speed changes from second to second", turnLength)
 }
 
-// sendInTurns lets the sides send their messages. A profile is of one side, and several copies of a very large
-// table do not fit on the disk, so these sides send one after another.
+// sendInTurns lets the sides send their messages in turns. With -profile or -beside they send one after another: a
+// profile must show one side only, and several copies of a very large table do not fit on the disk.
 func (b *bench) sendInTurns(ctx context.Context, sides []bulkSide) error {
 	if b.areInTurns() {
 		return b.sendWith(ctx, nil, sides)
@@ -115,8 +115,8 @@ func (b *bench) sendInTurns(ctx context.Context, sides []bulkSide) error {
 	return nil
 }
 
-// sendWith opens the rest of the sides, each with a copy of its template, beside those that are open, and then lets all of
-// them send.
+// sendWith opens the sides of rest, each with a copy of its template. Then these sides and the open sides send their
+// messages in turns.
 func (b *bench) sendWith(ctx context.Context, open []*side, rest []bulkSide) error {
 	if len(rest) == 0 {
 		return b.takeTurns(ctx, open)
@@ -198,7 +198,7 @@ func (b *bench) openLoop(db *database, publisher activities.Publisher, t *timing
 		send: func(ctx context.Context) error {
 			return plainLoop(ctx, timedStore{db.store, t}, timedPublisher{publisher, t}, bulkTopic+".dlq", b.lanes, b.messages)
 		},
-		check: func(context.Context) error { return nil }, // plainLoop has counted
+		check: func(context.Context) error { return nil }, // plainLoop has checked the count
 		close: func() {},
 	}, nil
 }
@@ -223,7 +223,7 @@ func (b *bench) bulkSingle(ctx context.Context, r *bulkRun, db *database, k *bro
 	return nil
 }
 
-// sizeOfBulk names the size of the bulk retry, and how many others the table has.
+// sizeOfBulk names the size of the bulk retry, and the number of other messages in the table.
 func (b *bench) sizeOfBulk() string {
 	if b.beside > 0 {
 		return fmt.Sprintf("%s (beside %s others)", count(float64(b.messages)), count(float64(b.beside)))

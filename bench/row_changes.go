@@ -9,8 +9,8 @@ import (
 	"dlqmanager/workflows"
 )
 
-// plainChanges are the statements of a plain loop that does the same as each bulk change.
-// Each changes up to 1,000 messages, and the loop ends when one changes none.
+// plainChanges are the statements of a plain loop that makes the same change as a bulk change.
+// A statement changes up to 1,000 messages. The loop ends when a statement changes none.
 var plainChanges = map[dlq.JobKind]string{
 	dlq.KindRevive: `
 		UPDATE dlq.dlq_messages SET status = 'PENDING', retry_count = 0

@@ -47,8 +47,8 @@ func (b *bench) measureCrash(ctx context.Context) error {
 	return nil
 }
 
-// crashOnce returns the time without arrivals, and the number of duplicates. It fails
-// if a message is missing.
+// crashOnce returns the time from the kill to the next message in the target topic, and
+// the number of duplicates there. It fails if a message is missing.
 func (b *bench) crashOnce(ctx context.Context, s *site, messages int) (gap time.Duration, twice int, err error) {
 	worker, err := b.start(ctx, s, "worker")
 	if err != nil {
@@ -104,8 +104,8 @@ func (s *site) awaitWritten(ctx context.Context, topic string, records int64) er
 	}
 }
 
-// settle is how long after a kill the broker may still process requests of the dead
-// process.
+// settle is how long the broker may still process requests of the killed process after
+// the kill.
 const settle = 100 * time.Millisecond
 
 // silence is the time from the kill to the first record of the new process.

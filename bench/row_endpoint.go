@@ -24,7 +24,7 @@ import (
 	"dlqmanager/webhook"
 )
 
-// endpointConcurrency is the default of the configuration.
+// endpointConcurrency is the default of an endpoint's concurrency in the configuration.
 const endpointConcurrency = 16
 
 // measureEndpoint compares a bulk retry to an HTTP endpoint with a loop that only sends.
@@ -55,7 +55,7 @@ func (b *bench) measureEndpoint(ctx context.Context) error {
 	return nil
 }
 
-// startEndpoint takes 5 ms for each request.
+// startEndpoint starts an endpoint that takes 5 ms for each request.
 func startEndpoint(ctx context.Context) (*http.Server, string, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -111,7 +111,7 @@ func (b *bench) endpointOurs(ctx context.Context, rates *spread, db *database, a
 	return nil
 }
 
-// endpointLoop sends the values of the samples, and does nothing else.
+// endpointLoop only sends the values of the samples.
 func (b *bench) endpointLoop(ctx context.Context, rates *spread, address string) error {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: endpointConcurrency, MaxConnsPerHost: endpointConcurrency, DisableCompression: true}}
 	defer client.CloseIdleConnections()

@@ -9,9 +9,9 @@ import (
 	"dlqmanager/workflows"
 )
 
-// measureFlat measures two operations whose time must not grow with the table: the
-// summary of all topics, from which the gauges are computed too, and the start of a job
-// while another one runs. The small table has the same topics.
+// measureFlat measures operations whose time must not grow with the table: the summary of
+// all topics, from which the gauges are computed too, the start of a job, and reads of
+// groups. A job of another topic runs meanwhile. The small table has the same topics.
 func (b *bench) measureFlat(ctx context.Context) (err error) {
 	large, err := b.largeTable(ctx)
 	if err != nil {
@@ -20,7 +20,7 @@ func (b *bench) measureFlat(ctx context.Context) (err error) {
 	if err := b.template(ctx, "flat", b.topicsWith(b.few)...); err != nil {
 		return err
 	}
-	// The rows before may have left changes of counts, which the sweeper adds up every 20 s.
+	// Earlier rows may have left changes of counts, which the sweeper adds up every 20 s.
 	if err := large.store.FoldCounts(ctx); err != nil {
 		return err
 	}

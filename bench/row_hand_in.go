@@ -18,8 +18,8 @@ import (
 // handInBatch is how many dead letters a request hands in.
 const handInBatch = 100
 
-// measureHandIn compares the API that takes dead letters over HTTP with a worker that reads the
-// same messages from Kafka.
+// measureHandIn compares an API that receives dead letters over HTTP with a worker that ingests
+// the same messages from Kafka.
 func (b *bench) measureHandIn(ctx context.Context) error {
 	if err := b.template(ctx, "empty"); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (b *bench) ingestFromKafka(ctx context.Context, s *site, messages int) (too
 	return took, nil
 }
 
-// handInBodies are the requests for the messages.
+// handInBodies are the bodies of the requests that hand in the messages.
 func handInBodies(arrivals []dlq.Arrival) (bodies [][]byte, err error) {
 	type letter struct {
 		Value   json.RawMessage   `json:"value"`

@@ -17,11 +17,11 @@ import (
 // ingestBatch is about the size of one poll of a busy topic.
 const ingestBatch = 500
 
-// measureIngest compares the ingest into PostgreSQL, where each batch is durable before
-// the next, with COPY, the fastest way into a table: in the same batches, and in one
-// COPY per connection. COPY does not detect duplicates, and its rows are already
-// encoded. The second part has dead letters of Spring's retry topics, which have the most
-// headers, and a stack trace; our side also decodes them from their records.
+// measureIngest compares the ingest into PostgreSQL with COPY, the fastest way into a
+// table: in the same batches, and with one COPY for each connection. The ingest commits each
+// batch before the next. COPY does not detect duplicates, and its rows are already encoded.
+// The second part has dead letters of Spring's retry topics, which have the most headers and
+// a stack trace. In this part our side also decodes the records.
 func (b *bench) measureIngest(ctx context.Context) error {
 	if err := b.template(ctx, "empty"); err != nil {
 		return err
@@ -46,12 +46,12 @@ func (b *bench) measureIngest(ctx context.Context) error {
 		"which our side decodes")
 }
 
-// ingestInput are the messages of a measurement.
+// ingestInput has the messages of a measurement.
 type ingestInput struct {
 	arrivals []dlq.Arrival
-	// encoded are the headers as the store encodes them, by the record's key.
+	// encoded are the headers in the store's encoding, by the key of the record.
 	encoded map[string][]byte
-	// topics is set when our side decodes each message from its record.
+	// topics is set if our side decodes each message from its record.
 	topics *dlq.Topics
 }
 
@@ -62,8 +62,8 @@ func (b *bench) ingestInput(ctx context.Context, samples []dlq.Arrival, topics *
 
 func (b *bench) compareIngest(ctx context.Context, in *ingestInput, label, title string) error {
 	messages := len(in.arrivals)
-	// The messages of the whole run are in this process's memory, unlike in a worker.
-	// Their garbage collection would slow the measurement.
+	// Unlike in a worker, the messages of the whole run are in this process's memory, so
+	// that frequent garbage collections would slow the measurement.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	var ours, batches, whole spread
 	for run := range b.runs {
@@ -130,7 +130,7 @@ func storeArrivals(ctx context.Context, db *database, arrivals []dlq.Arrival) er
 	return err
 }
 
-// store is our side. With topics it begins with records, as the ingest gets them.
+// store is our side. If topics is set, it first decodes records, as the ingest does.
 func (in *ingestInput) store(ctx context.Context, db *database, arrivals []dlq.Arrival) error {
 	if in.topics == nil {
 		return storeArrivals(ctx, db, arrivals)
@@ -184,8 +184,8 @@ func (in *ingestInput) copy(ctx context.Context, db *database, arrivals []dlq.Ar
 	return tx.Commit(ctx)
 }
 
-// encodeHeaders reads from the store how it encodes the headers of the samples, by
-// their keys.
+// encodeHeaders stores the samples, and returns their headers in the store's encoding, by
+// the keys of the samples.
 func (b *bench) encodeHeaders(ctx context.Context, samples []dlq.Arrival) (map[string][]byte, error) {
 	db, err := b.copyOf(ctx, "empty")
 	if err != nil {

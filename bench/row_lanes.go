@@ -66,7 +66,7 @@ func (b *bench) rowsRead(ctx context.Context, db *database, k *broker, lanes int
 	return (after - before) / float64(b.few), err
 }
 
-// rowsReadSoFar ends all sessions first, since each reports its statistics at its end.
+// rowsReadSoFar first ends all sessions, since a session reports its statistics at its end.
 func rowsReadSoFar(ctx context.Context, db *database) (rows float64, err error) {
 	db.pool.Reset()
 	for others := 1; err == nil && others > 0; {

@@ -14,7 +14,7 @@ import (
 	"dlqmanager/workflows"
 )
 
-// largeSizes are the sizes of the values, and the memory that the worker may use.
+// largeSizes are the sizes of the values, the numbers of messages, and the memory that the worker may use.
 var largeSizes = []struct {
 	bytes, messages int
 	goal            float64 // in MB
@@ -25,8 +25,8 @@ var largeSizes = []struct {
 
 const largeTopic = "media"
 
-// measureLarge retries messages with large values in a worker that ingests as many at
-// the same time.
+// measureLarge retries messages with large values in a worker. At the same time, the worker
+// ingests as many such messages.
 func (b *bench) measureLarge(ctx context.Context) error {
 	if err := b.template(ctx, "empty"); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 // listSize is the default page size of the API.
 const listSize = 20
 
-// measureLists compares lists of the large table with its first page. Every list also
-// counts its total, like the API.
+// measureLists compares lists of the large table with the first page of its messages. As in
+// the API, every list also counts its total.
 func (b *bench) measureLists(ctx context.Context) error {
 	large, err := b.largeTable(ctx)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"dlqmanager/workflows"
 )
 
-// measureMemory runs jobs in separate worker processes: alternately a short one, and
-// one over a copy of the whole large table.
+// measureMemory runs jobs in separate worker processes: alternately a short job, and a job
+// over a copy of the large table.
 func (b *bench) measureMemory(ctx context.Context) error {
 	if err := b.template(ctx, "small", seedTopic{name: fewTopic, pending: b.few}); err != nil {
 		return err
@@ -52,8 +52,8 @@ func (b *bench) measureMemory(ctx context.Context) error {
 }
 
 // memoryOf retries a topic of a copy of the template in a new worker process. It
-// returns the peak memory in bytes and the messages per second. The variables are added to its
-// environment.
+// returns the peak memory in bytes, and the messages per second. env are further variables
+// of the worker's environment.
 func (b *bench) memoryOf(ctx context.Context, template, topic string, messages int, env ...string) (peak, speed float64, err error) {
 	db, err := b.copyOf(ctx, template)
 	if err != nil {
@@ -93,8 +93,8 @@ func (b *bench) memoryOf(ctx context.Context, template, topic string, messages i
 	return peak, speed, err
 }
 
-// keepEmpty deletes a topic's records regularly until ctx ends: the broker is in this
-// process, whose memory millions of messages would fill.
+// keepEmpty deletes a topic's records regularly until ctx ends, since the broker is in this
+// process, and millions of messages would fill its memory.
 func (k *broker) keepEmpty(ctx context.Context, topic string) {
 	for pause(ctx, 2*time.Second) == nil {
 		_ = k.deleteRecords(ctx, topic) // the next call deletes the rest

@@ -19,9 +19,9 @@ import (
 //go:embed plain_table.sql
 var plainTableSQL string
 
-// plainTable creates a template with the plain table, and with the messages of the template
-// "bulk". They are stored in the order of arrival, and their ids grow. Random ids, the table's
-// default, would scatter a retry's writes to the primary key.
+// plainTable creates a template with the plain table and the messages of the template "bulk".
+// The messages are stored in the order of arrival, and their ids grow. Random ids, the default
+// of the table, would scatter a retry's writes to the primary key.
 func (b *bench) plainTable(ctx context.Context) error {
 	b.step("storing the messages in the documented table")
 	if _, err := b.admin.Exec(ctx, "CREATE DATABASE plain TEMPLATE bulk STRATEGY file_copy"); err != nil {
@@ -40,16 +40,16 @@ func (b *bench) plainTable(ctx context.Context) error {
 		"DROP SCHEMA ours CASCADE", "VACUUM (FREEZE, ANALYZE)", "CHECKPOINT")
 }
 
-// The statements of a page. Of the table's indexes, the one on created_at serves as a
-// keyset: a lane continues where its last page ended, past all messages that it has
-// dealt with. The index on status has no such order, and a scan of it begins with the
-// dead entries of earlier retries. created_at is a sufficient key: a message of the
-// same time that was claimed before is no longer PENDING.
+// The statements of a page. The index on created_at serves as a keyset: a lane continues
+// after its last page, past all messages that it has sent. The index on status has no
+// such order, and its scan begins with the dead entries of earlier retries. created_at
+// suffices as a key: a message of the same time that was claimed before is no longer
+// PENDING.
 //
-// Lanes that each claim a share by a hash of the id are at best 6 % faster. But the
+// If each lane claims a share by a hash of the id, the loop is at best 6 % faster. But the
 // server cannot estimate such a share: in two of four runs claims became many times
-// slower, so lanes only skip locked rows. `status || ”` hides the index on status from
-// the planner, which would expect no RETRYING messages. That saves up to 5 %.
+// slower. So lanes only skip locked rows. In finalizePlainSQL, the expression on status hides
+// the index from the planner, which expects no RETRYING messages. This saves up to 5 %.
 const (
 	claimPlainSQL = `
 UPDATE dlq.dlq_messages m
@@ -109,8 +109,8 @@ func (b *bench) reportPlainTable(ours, loop *bulkResult) {
 		notes: []string{"page images after the checkpoint are included"}})
 }
 
-// plainTableLoop retries a topic with a loop over that table. It has the same publisher
-// and number of lanes as ours, but no recovery after a crash.
+// plainTableLoop retries a topic with a loop over the plain table. It has the same publisher
+// and number of lanes as our side, but no recovery after a crash.
 func plainTableLoop(ctx context.Context, db *database, publisher activities.Publisher, t *timings, lanes int) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	for range lanes {

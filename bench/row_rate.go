@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// firstRate is the initial rate limit of the job and secondRate the later one, in
+	// firstRate is the first rate limit of the job, and secondRate the later rate limit, in
 	// messages per second.
 	firstRate, secondRate = 500, 200
-	// rateTolerance is how far one second may differ from the new rate and still count
-	// as this rate. A claim takes a tenth of a second's messages, so a second contains
-	// nine to eleven claims.
+	// rateTolerance is how far the messages of a second may differ from the new rate and
+	// still count as this rate. A claim takes a tenth of a second's messages, so a second
+	// contains nine to eleven claims.
 	rateTolerance = 0.15
-	// rateTries is how often a job is restarted because Temporal assigned all of its
-	// lanes to one worker, where they stay for minutes.
+	// rateTries limits the starts of a job. A job is started again if Temporal has given
+	// all its lanes to one worker.
 	rateTries = 8
 )
 
-// rateSizes are the durations of the observation and its windows.
+// rateSizes are the durations of a window, and of the observation at the first and the second rate.
 type rateSizes struct{ window, first, second time.Duration }
 
 func (b *bench) rateSizes() rateSizes {
@@ -38,8 +38,8 @@ func (b *bench) rateSizes() rateSizes {
 	return rateSizes{window: 10 * time.Second, first: 15 * time.Second, second: 13 * time.Second}
 }
 
-// measureRate measures, from the broker's log, how exactly two workers keep the rate
-// limit of one job, and how soon a change takes effect.
+// measureRate measures how exactly two workers keep the rate limit of one job, and how soon a
+// change of the limit takes effect. It reads the times when the broker received the batches.
 func (b *bench) measureRate(ctx context.Context) error {
 	sizes := b.rateSizes()
 	messages := 2 * int(firstRate*sizes.first.Seconds()+secondRate*sizes.second.Seconds())
@@ -142,8 +142,8 @@ func (b *bench) rateOnce(ctx context.Context, sizes rateSizes) (found rateResult
 	return found, nil
 }
 
-// startShared starts the job and returns when both workers have sent some of its
-// messages. The broker's record begins with this job.
+// startShared starts a job and returns when both workers have sent some of its messages.
+// k has only batches of this job then.
 func (b *bench) startShared(ctx context.Context, s *site, client *workflows.Client, k *watched) (dlq.Job, error) {
 	for range rateTries {
 		k.reset()
@@ -151,7 +151,7 @@ func (b *bench) startShared(ctx context.Context, s *site, client *workflows.Clie
 		if err != nil {
 			return job, err
 		}
-		// By then each lane has sent several times.
+		// After 1.5 s each lane has sent several times.
 		var appends []appended
 		for deadline := time.Now().Add(10 * time.Second); len(appends) == 0 || time.Since(appends[0].at) < 1500*time.Millisecond; {
 			if time.Now().After(deadline) {
@@ -188,7 +188,7 @@ func changeRate(ctx context.Context, job string, perSecond int) error {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	// A 202 is fine too: the broker's record will show the change.
+	// A 202 is fine too, since the batches at the broker show the change.
 	if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode/100 != 2 {
 		return fmt.Errorf("change of the rate limit: %s: %s", response.Status, body)
 	}
@@ -196,8 +196,8 @@ func changeRate(ctx context.Context, job string, perSecond int) error {
 }
 
 // worstOff is the largest deviation of any window between two times, as a share of the
-// expected number. A window is fullest when it ends with an append, and emptiest when
-// it begins just after one.
+// expected number. The fullest window ends with an append, and the emptiest window begins
+// just after an append.
 func worstOff(appends []appended, from, until time.Time, window time.Duration, perSecond float64) float64 {
 	want, worst := perSecond*window.Seconds(), 0.0
 	for _, a := range appends {

@@ -10,9 +10,9 @@ import (
 	"dlqmanager/workflows"
 )
 
-// scaleAck is how long the broker takes for each produce request, like one that
-// replicates over a long distance. So the connection of each worker is the limit, and
-// the processors are idle.
+// scaleAck is how long the broker takes for each produce request, as if it replicated over
+// a long distance. So the connection of each worker is the limit, and the processors are
+// idle.
 const scaleAck = 100 * time.Millisecond
 
 // measureScale adds a worker process to a running bulk retry.
@@ -58,8 +58,8 @@ func (b *bench) measureScale(ctx context.Context) error {
 	return nil
 }
 
-// scaleOnce returns the rate of the rest of a job after its first quarter, and the
-// share of that rest that a second worker sent, if joins is true.
+// scaleOnce returns the rate of a job after its first quarter. If joins is set, a second
+// worker joins then; share is the part of the remaining messages that it has sent.
 func (b *bench) scaleOnce(ctx context.Context, messages int, joins bool) (speed, share float64, err error) {
 	db, err := b.copyOf(ctx, "scale")
 	if err != nil {
@@ -119,7 +119,7 @@ func (b *bench) scaleOnce(ctx context.Context, messages int, joins bool) (speed,
 	return speed, float64(othersThanFirst(appends)) / float64(left), err
 }
 
-// othersThanFirst is the number of records from producers other than the first one.
+// othersThanFirst is the number of records from other producers than the first.
 func othersThanFirst(appends []appended) int {
 	sum := 0
 	for _, a := range appends {

@@ -37,9 +37,9 @@ const (
 	protobufID
 )
 
-// measureSchemas compares the ingest of values in the wire format of a Schema Registry with that of
-// the same orders as plain JSON if the registry answers, and otherwise with one without a registry,
-// which stores bytes only.
+// measureSchemas measures the ingest of values in the wire format of a Schema Registry. If the
+// registry answers, the baseline is the ingest of the same orders as plain JSON. Otherwise the
+// baseline is the ingest without a registry, which stores only bytes.
 func (b *bench) measureSchemas(ctx context.Context) error {
 	if err := b.template(ctx, "empty"); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (b *bench) measureSchemas(ctx context.Context) error {
 	}
 	for i, r := range registries[1:] {
 		base, name, target := rates[0], "without a registry", goal{atMost: 1.1}
-		if r.url == fake.URL() { // it also decodes values, and stores them as JSONB
+		if r.url == fake.URL() { // our side also decodes values and stores them as JSONB
 			base, name, target = asJSON, "the same orders as plain JSON", goal{atMost: 1.5}
 		}
 		b.add(row{number: 20, label: "ingest with a registry " + r.name, ours: rates[i+1].show(perSecond), base: base.show(perSecond),
@@ -108,7 +108,7 @@ func (b *bench) measureSchemas(ctx context.Context) error {
 	return nil
 }
 
-// decodeAll is the ingest's call, on copies.
+// decodeAll decodes copies of arrivals with the same call as the ingest.
 func decodeAll(ctx context.Context, decoder *registry.Decoder, arrivals []dlq.Arrival) []dlq.Arrival {
 	decoded := slices.Clone(arrivals)
 	pointers := make([]*dlq.Arrival, len(decoded))
@@ -133,7 +133,7 @@ func silentServer(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// encodedSamples are the samples in the wire format, in turn as Avro and as Protobuf.
+// encodedSamples are the samples in the wire format, alternately as Avro and as Protobuf.
 func encodedSamples(samples []dlq.Arrival) ([]dlq.Arrival, error) {
 	schema, err := avro.Parse(avroOrder)
 	if err != nil {

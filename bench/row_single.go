@@ -40,8 +40,8 @@ func (b *bench) measureSingle(ctx context.Context) error {
 	for _, server := range []singleServer{
 		{"tuned Temporal server", b.tuned,
 			"the API and the worker are separate processes; the call waits for the result", 100 * time.Millisecond},
-		// A longer rest: at this server's rate limit one retry would otherwise wait for
-		// the previous one.
+		// The rest is longer: with the rate limit of this server, a retry would otherwise
+		// wait for the previous retry.
 		{"default Temporal development server", untuned,
 			"that server hands out 20 tasks a second, and one retry takes several", 300 * time.Millisecond},
 	} {

@@ -8,14 +8,14 @@ import (
 const (
 	// storedTopic holds the many messages of the large table.
 	storedTopic = "warehouse"
-	// fewTopic is a small topic beside it.
+	// fewTopic is a small topic in the same table.
 	fewTopic = "part"
-	// largeTemplate is the large table's database.
+	// largeTemplate is the database of the large table.
 	largeTemplate = "large"
 )
 
-// largeTable returns the large table, and creates it if necessary. A twentieth of it is
-// DEAD, for the lists.
+// largeTable returns the large table, and creates it if necessary. For the lists, it also
+// has a twentieth as many DEAD messages.
 func (b *bench) largeTable(ctx context.Context) (*database, error) {
 	if b.large != nil {
 		return b.large, nil
@@ -25,8 +25,8 @@ func (b *bench) largeTable(ctx context.Context) (*database, error) {
 	return b.large, err
 }
 
-// topicsWith are the topics of the large table, with the given number of messages in
-// the largest.
+// topicsWith are the topics of the large table, with the given number of PENDING messages
+// in the largest topic.
 func (b *bench) topicsWith(stored int) []seedTopic {
 	return []seedTopic{
 		{name: storedTopic, pending: stored, dead: stored / 20, bare: b.bare, groups: manyGroups},
@@ -42,7 +42,7 @@ func (b *bench) withOthers(topics ...seedTopic) []seedTopic {
 	return append(topics, seedTopic{name: "others", pending: b.beside, bare: true, groups: manyGroups})
 }
 
-// closeLargeTable makes the large table a template, which can only be copied.
+// closeLargeTable makes the large table a template. From then on it can only be copied.
 func (b *bench) closeLargeTable(ctx context.Context) error {
 	large, err := b.largeTable(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func (b *bench) closeLargeTable(ctx context.Context) error {
 	return nil
 }
 
-// warmUp opens the pool's connections, so that no measurement includes that.
+// warmUp opens the pool's connections, so that no measurement includes the time for it.
 func warmUp(ctx context.Context, db *database) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

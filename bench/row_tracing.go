@@ -7,7 +7,7 @@ import (
 	"net/http/httptest"
 )
 
-// measureTracing compares bulk retries of a worker that traces with those of one that does not.
+// measureTracing compares bulk retries with and without tracing in the worker.
 func (b *bench) measureTracing(ctx context.Context) error {
 	if err := b.template(ctx, "bulk", seedTopic{name: bulkTopic, pending: b.messages}, seedTopic{name: singleTopic, pending: b.single}); err != nil {
 		return err

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// sampleCount is the number of different messages, and of keys. All other messages
+	// sampleCount is the number of different messages, and of keys. All further messages
 	// are copies with other ids.
 	sampleCount = 1000
-	// rareSample is the sample whose key only one in rareEvery of its copies has.
+	// rareSample is a sample with a rare key: only one in rareEvery of its copies has the key.
 	rareSample = 8
 	rareEvery  = 100
 	// rareClass and rareConsumer are the class and the consumer group of one message in sampleCount.
@@ -31,7 +31,7 @@ const (
 	rareError = "deadlock"
 )
 
-// sampleTopic is the topic of the samples; seeding replaces it.
+// sampleTopic is the topic of the samples. Copies and seeded messages have other topics.
 const sampleTopic = "sample"
 
 var sampleErrors = []string{
@@ -40,9 +40,9 @@ var sampleErrors = []string{
 	"too many requests, try again later", "signature does not match", "unexpected end of JSON input",
 }
 
-// sampleArrivals are a shop's orders as JSON of valueBytes, each with a key and the
-// headers of a typical consumer and its tracing. They are the same in every run of the
-// program.
+// sampleArrivals are a shop's orders as JSON of valueBytes bytes, each with a key and the
+// headers of a typical consumer and its tracing. Their values are the same in every run of
+// the program.
 func sampleArrivals() []dlq.Arrival {
 	random := rand.New(rand.NewPCG(1, 2)) // a fixed seed
 	arrivals := make([]dlq.Arrival, sampleCount)
@@ -94,7 +94,7 @@ func sampleValue(random *rand.Rand, i int) []byte {
 	return value
 }
 
-// copies returns n different messages, as the ingest would pass them to the store.
+// copies returns n messages with different ids, as the ingest passes them to the store.
 func copies(samples []dlq.Arrival, n int) []dlq.Arrival {
 	arrivals := make([]dlq.Arrival, n)
 	for i := range arrivals {

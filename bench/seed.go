@@ -17,27 +17,27 @@ import (
 type seedTopic struct {
 	name    string
 	pending int
-	// dead messages are spread evenly.
+	// dead is the number of DEAD messages, which are spread evenly.
 	dead int
 	bare bool // without payloads and bodies
-	// groups is how many groups the messages form, in turn; 0 stands for someGroups.
+	// groups is how many groups the messages form; 0 stands for someGroups.
 	groups int
 }
 
-// someGroups is how many causes a topic's failures have, unless a row measures groups.
+// someGroups is how many groups a topic has, unless a row measures groups.
 const someGroups = 20
 
 func (t seedTopic) dlqTopic() string { return t.name + ".dlq" }
 
-// seedChunk is how many rows one INSERT writes: few enough to be sorted in memory, so
-// that rows are stored in the order of arrival.
+// seedChunk is how many rows one INSERT writes. So few rows are sorted in memory, and are
+// stored in the order of arrival.
 const seedChunk = 50_000
 
 // seed stores the samples like the ingest, and multiplies them inside the server, with
 // growing ids like those of UUID version 7.
 func (b *bench) seed(ctx context.Context, db *database, topics []seedTopic) error {
 	samples := slices.Clone(b.samples)
-	for i := range samples { // each in a group of its own, for its signature
+	for i := range samples { // each sample gets a group of its own, which has its signature
 		samples[i].Fingerprint = fingerprint.Fingerprint{Key: [16]byte{byte(i >> 8), byte(i)}, Version: 1}
 	}
 	samples[rareSample].ErrorClass, samples[rareSample+1].Origin.ConsumerGroup = rareClass, rareConsumer
@@ -81,7 +81,7 @@ func (b *bench) seed(ctx context.Context, db *database, topics []seedTopic) erro
 				return err
 			}
 		}
-		// The INSERT has deleted those of its groups, since it is not the ingest.
+		// The INSERTs have deleted the signatures of their groups, since they are not the ingest.
 		if err := db.exec(ctx, fmt.Sprintf(`
 			INSERT INTO dlq.dlq_group_signatures (group_id, bits)
 			SELECT public.group_of('%s', g.n), bit_or(s.bits)
@@ -111,7 +111,7 @@ func (db *database) exec(ctx context.Context, statements ...string) error {
 }
 
 // seedMessages inserts a range of a topic's rows. done is the number of rows of earlier
-// topics. Each row is a millisecond newer than the previous one.
+// topics. Each row is a millisecond newer than the previous row.
 func (db *database) seedMessages(ctx context.Context, t seedTopic, done int64, from, to int, firstMS int64) error {
 	deadEvery := 0
 	if t.dead > 0 {
@@ -132,7 +132,7 @@ func (db *database) seedMessages(ctx context.Context, t seedTopic, done int64, f
 	return err
 }
 
-// seedBodies inserts the bodies of those messages. Most copies of the rare sample have
+// seedBodies inserts the bodies of the same messages. Most copies of the rare sample have
 // no key.
 func (db *database) seedBodies(ctx context.Context, done int64, from, to int, firstMS int64) error {
 	_, err := db.pool.Exec(ctx, `

@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// soakTopic gets bulk retries, soakSingle retries of single messages.
+	// soakTopic gets bulk retries, soakSingle gets retries of single messages.
 	soakTopic, soakSingle = "soak", "soak-single"
-	// soakSample is how often the processes and tables are looked at.
+	// soakSample is the time between two samples of the processes and tables.
 	soakSample = 10 * time.Second
-	// soakWarm is when caches are full and the first messages have been purged. What is measured
-	// after it has to stay as it is.
+	// soakWarm is the time until caches are full and the first messages have been purged. From then
+	// on the measured values must not grow.
 	soakWarm = 5 * time.Minute
 )
 
@@ -39,7 +39,7 @@ type point struct {
 	value float64
 }
 
-// soak is one run with everything at once.
+// soak is one run with all kinds of load at once.
 type soak struct {
 	*bench
 	began       time.Time
@@ -53,8 +53,8 @@ type soak struct {
 	failed map[string]int
 }
 
-// runSoak loads the released programs for a time: dead letters arrive, people look at them, retry
-// single ones and all of them, and the archive runs every minute.
+// runSoak loads the released programs for a time: dead letters arrive, people list them, retry
+// single messages and whole topics, and the archive runs every minute.
 func (b *bench) runSoak(ctx context.Context) (_ *soak, err error) {
 	s := &soak{bench: b, series: map[string][]point{}, failed: map[string]int{}}
 	if s.db, err = b.create(ctx, "soak"); err != nil {
@@ -132,7 +132,7 @@ func (s *soak) produce(ctx context.Context, topic string, n int) error {
 	return s.broker.client.ProduceSync(ctx, records...).FirstErr()
 }
 
-// look is a person with the lists open.
+// look makes the requests of a person who looks at the lists.
 func (s *soak) look(ctx context.Context) error {
 	list := "/api/v1/dlq/" + soakTopic + ".dlq?page_size=50"
 	for _, call := range []struct{ name, path string }{
@@ -164,7 +164,7 @@ func (s *soak) retrySingle(ctx context.Context) error {
 	return nil
 }
 
-// retryAll sends what is pending, and waits.
+// retryAll starts a bulk retry of all PENDING messages, and waits for its end.
 func (s *soak) retryAll(ctx context.Context) error {
 	started := time.Now()
 	answer, err := s.call(ctx, "start of a bulk retry", http.MethodPost, "/api/v1/dlq/"+soakTopic+".dlq/retry-all", "Prefer", "respond-async")
@@ -190,7 +190,7 @@ func (s *soak) retryAll(ctx context.Context) error {
 	}
 }
 
-// call times a request. One that fails is counted, and does not end the run.
+// call times a request. A failed request is counted, and does not end the run.
 func (s *soak) call(ctx context.Context, name, method, path string, headers ...string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, method, s.api.base+path, http.NoBody)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// soakWindow is the length of the two windows that are compared: the first after soakWarm, and
-// the last of the run.
+// soakWindow is the length of the two windows that are compared: the window after soakWarm, and
+// the end of the run.
 const soakWindow = 5 * time.Minute
 
-// between are the values of a series in a part of the run.
+// between returns the values of a series in a part of the run.
 func between(series []point, from, to time.Duration) (values spread) {
 	for _, p := range series {
 		if p.at >= from && p.at < to {
@@ -23,7 +23,7 @@ func between(series []point, from, to time.Duration) (values spread) {
 	return values
 }
 
-// windows are the first and the last values of a series that count.
+// windows returns the values of a series in the two windows that are compared.
 func (s *soak) windows(name string) (first, last spread) {
 	warm, length := soakWarm, soakWindow
 	if s.soak < warm+2*length { // a short run, to try it
@@ -79,7 +79,7 @@ const (
 	soakHeight  = 110
 )
 
-// chart draws each series by itself, from zero to its highest value.
+// chart draws each series in a chart of its own, from zero to its highest value.
 func (s *soak) chart() string {
 	rows := (len(s.names) + soakColumns - 1) / soakColumns
 	var t strings.Builder
@@ -108,7 +108,7 @@ func (s *soak) chart() string {
 	return t.String()
 }
 
-// medians are those of each half minute, so that single values do not hide the course.
+// medians are the medians of each half minute, so that single values do not hide the course.
 func (s *soak) medians(name string) (points []point) {
 	const step = 30 * time.Second
 	for at := time.Duration(0); at < s.soak; at += step {

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// spread is the results of several runs.
+// spread has the results of several runs.
 type spread []float64
 
 func (s spread) sorted() spread { return slices.Sorted(slices.Values(s)) }
 
-// quantile is the value below which the share q of the results lies, such as 0.5.
+// quantile is the value below which a share q of the results lies; a q of 0.5 is the median.
 func (s spread) quantile(q float64) float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -27,7 +27,7 @@ func (s spread) quantile(q float64) float64 {
 
 func (s spread) median() float64 { return s.quantile(0.5) }
 
-// over is the ratio of each result to the baseline's result of the same run.
+// over divides each result by the baseline's result of the same run.
 func (s spread) over(base spread) spread {
 	ratios := make(spread, min(len(s), len(base)))
 	for i := range ratios {
@@ -78,5 +78,5 @@ func milliseconds(n float64) string { return count(n) + " ms" }
 func seconds(n float64) string      { return count(n) + " s" }
 func megabytes(n float64) string    { return count(n/1e6) + " MB" }
 
-// rate is n things in a time, per second.
+// rate is the number of messages per second, for n messages in a time.
 func rate(n int, took time.Duration) float64 { return float64(n) / took.Seconds() }

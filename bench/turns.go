@@ -11,7 +11,7 @@ import (
 )
 
 // turnLength is how long a side works before the next side has its turn. The speed of a shared machine changes from second to second,
-// by up to a factor of two. So sides that ran one after another would be compared at different speeds.
+// by up to a factor of two. So sides that run one after another run at different speeds of the machine.
 const turnLength = 250 * time.Millisecond
 
 // side is one side of a comparison whose sides take turns.
@@ -21,13 +21,13 @@ type side struct {
 	lanes   int
 
 	done chan struct{} // closed when send has returned
-	took time.Duration // of all its turns
+	took time.Duration // the time of all its turns
 	wal  float64       // bytes
-	cpu  time.Duration // of PostgreSQL
+	cpu  time.Duration // processor time of PostgreSQL
 }
 
 // takeTurns lets the sides send their messages. One side works at a time, and the lanes of the other sides wait before
-// their next publish. The last side's last turn has no end.
+// their next publish. When only one side is left, its turn lasts until it has sent all messages.
 func (b *bench) takeTurns(ctx context.Context, sides []*side) error {
 	group, all := errgroup.WithContext(ctx)
 	for _, s := range sides {
@@ -75,8 +75,8 @@ func (b *bench) takeTurn(ctx context.Context, s *side, isAlone bool) error {
 	return err
 }
 
-// drained returns when the side no longer works, and since when. A lane between two calls is not seen, and a lane that has
-// ended never waits, so a side that seems to have stopped is watched for a moment.
+// drained waits until the side no longer works, and returns the time at which its work ended. It cannot see a lane between two
+// calls, and a lane that has ended never waits. So it watches a side that seems to have stopped for a moment.
 func (s *side) drained() time.Time {
 	const moment = 5 * time.Millisecond
 	var idle time.Time
@@ -105,14 +105,14 @@ func (s *side) isDone() bool {
 	}
 }
 
-// turn is what the lanes of a side know of its turns. A nil turn lasts for ever.
+// turn tells the lanes of a side whether the side has its turn. A nil turn lasts for ever.
 type turn struct {
-	gate    sync.RWMutex // closed by a lock
-	waiting atomic.Int64 // lanes before the gate
-	busy    atomic.Int64 // calls of lanes
+	gate    sync.RWMutex // locked while the side has no turn
+	waiting atomic.Int64 // number of lanes that wait for the turn
+	busy    atomic.Int64 // number of calls of lanes in progress
 }
 
-// await returns in the side's next turn, or immediately.
+// await returns when the side has its turn.
 func (t *turn) await() {
 	if t == nil {
 		return
