@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// lockRows locks the rows of a few messages that are being sent, or will be, like an open
+// lockRows locks the rows of a few messages that are sent now or later, like an open
 // transaction in psql.
 func (c *chaos) lockRows(d *dice) bool {
 	return c.block("rowlock", d.locked, func(ctx context.Context, tx pgx.Tx) (string, error) {
@@ -55,7 +55,7 @@ func (c *chaos) buildIndex(d *dice) bool {
 }
 
 // block holds a lock in a transaction for a time. lock returns a description of the locked
-// rows, or an empty one when there was nothing to lock.
+// rows. The description is empty if there was nothing to lock.
 func (c *chaos) block(name string, d time.Duration, lock func(context.Context, pgx.Tx) (string, error)) bool {
 	ctx, cancel := context.WithTimeout(c.t.Context(), d+time.Minute)
 	defer cancel()
@@ -95,7 +95,7 @@ type rowQuerier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// waitingFor is how many sessions wait for a lock of this one, or 0 when that is unknown.
+// waitingFor is how many sessions wait for a lock of the session pid; 0 if that is unknown.
 func waitingFor(ctx context.Context, db rowQuerier, pid uint32) int {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -24,8 +24,8 @@ import (
 	"dlqmanager/internal/kafkatest"
 )
 
-// chaosBroker is a Kafka that keeps its state and its address when it is stopped or
-// killed. The real one is a *kafkatest.Server.
+// chaosBroker is a Kafka broker that keeps its state and its address when it is stopped or
+// killed. The real broker is a *kafkatest.Server.
 type chaosBroker interface {
 	Brokers() []string
 	Stop()
@@ -39,8 +39,8 @@ type freezer interface {
 	Thaw()
 }
 
-// holding calls a function while the broker is suspended, if it is a freezer. Then records
-// in flight have been sent and not acknowledged.
+// holding calls a function while the broker is suspended, if the broker is a freezer. Then
+// records in flight have been sent, but are not acknowledged.
 func (c *chaos) holding(d time.Duration, do func()) {
 	if broker, can := c.broker.(freezer); can {
 		broker.Freeze()
@@ -105,8 +105,8 @@ func runFakeBroker(dir string) int {
 	return 0
 }
 
-// honourMinISR makes the embedded broker refuse records for a topic whose
-// min.insync.replicas is greater than its one replica, as a real broker does.
+// honourMinISR makes the embedded broker behave like a real broker: it refuses records for
+// a topic whose min.insync.replicas is greater than its one replica.
 func honourMinISR(cluster *kfake.Cluster) {
 	var mu sync.Mutex
 	refused := map[string]*kfake.FaultHandle{}

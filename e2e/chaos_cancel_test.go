@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	cancelledRows    = 6 // written by hand, with few retries, each cancelled a few times
+	cancelledRows    = 6 // rows that are written by hand, with few retries; each is cancelled cancelRounds times
 	cancelledInScope = 4
 	cancelRounds     = 3
 )
 
-// cancelRetries starts single retries and cancels their workflows at once: before, during
-// or after their claim.
+// cancelRetries starts single retries and soon cancels their workflows: before, during or
+// after their claim.
 func (c *chaos) cancelRetries(d *dice) bool {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
 	defer cancel()
@@ -63,7 +63,8 @@ func (c *chaos) cancelRetries(d *dice) bool {
 	return hit.Load() > 0
 }
 
-// cancelRetry reports whether the retry of the message ended cancelled.
+// cancelRetry starts a retry of the message, cancels it after wait, and reports whether it
+// ended as cancelled.
 func (c *chaos) cancelRetry(ctx context.Context, temporal client.Client, id string, wait time.Duration) bool {
 	answer := c.askRetry(ctx, "retry one to cancel it", id)
 	if !answer.ok() {
@@ -98,8 +99,7 @@ func (c *chaos) cancelRetry(ctx context.Context, temporal client.Client, id stri
 	return false
 }
 
-// openRetries is how many single retries are still running, or -1 when Temporal does not
-// answer.
+// openRetries is how many single retries are still running; -1 if Temporal does not answer.
 func (c *chaos) openRetries() int {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 )
 
 // closeTarget makes one of the topic's two targets refuse every record, as partitions with
-// too few in-sync replicas do. Messages for the other one must still be sent.
+// too few in-sync replicas do. Messages for the other target must still be sent.
 func (c *chaos) closeTarget(d *dice) bool {
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.broker.Brokers()...))
 	require.NoError(c.t, err)
@@ -66,7 +66,7 @@ func setMinISR(ctx context.Context, client *kgo.Client, topic, n string) error {
 	return nil
 }
 
-// length is how many records a topic has.
+// length is how many records a topic has received.
 func (c *chaos) length(topic string) int64 {
 	var n int64
 	for _, end := range c.ends(topic) {

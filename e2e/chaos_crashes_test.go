@@ -17,7 +17,7 @@ func (c *chaos) killWorker(d *dice) bool {
 	return true
 }
 
-// stopWorker stops a worker cleanly, which excuses no copies.
+// stopWorker stops a worker cleanly. A clean stop excuses no copies.
 func (c *chaos) stopWorker(d *dice) bool {
 	d.worker.terminate()
 	pause(c.t.Context(), d.down)
@@ -32,9 +32,9 @@ func (c *chaos) killAPI(d *dice) bool {
 	return true
 }
 
-// freezeWorker makes a worker hang, like a machine without memory or a paused virtual
-// machine. Its lanes move to the other worker. When it resumes, in the middle of a page, it
-// does not know that yet.
+// freezeWorker suspends a worker, as if its machine had no memory or were paused. The
+// worker's lanes move to the other worker. When the worker resumes, in the middle of a page,
+// it does not know that yet.
 func (c *chaos) freezeWorker(d *dice) bool {
 	from := time.Now()
 	c.holding(d.held, func() {
@@ -48,9 +48,9 @@ func (c *chaos) freezeWorker(d *dice) bool {
 	return true
 }
 
-// isolateWorker disconnects a worker from Temporal only. Its lanes move to the other
-// worker, and it can neither learn that nor be stopped. The broker is suspended
-// repeatedly meanwhile, so that both workers have pages in flight.
+// isolateWorker disconnects a worker from Temporal only. Its lanes move to the other worker.
+// The isolated worker does not learn of that, and Temporal cannot stop it. Meanwhile the
+// broker is suspended repeatedly, so that both workers have pages in flight.
 func (c *chaos) isolateWorker(d *dice) bool {
 	from := time.Now()
 	c.journal.note("isolate %s from temporal", d.worker.name)
@@ -65,8 +65,8 @@ func (c *chaos) isolateWorker(d *dice) bool {
 	return true
 }
 
-// silence makes the connections of one program to a part hang for ever, and new ones for a
-// while. The program is another one each time.
+// silence makes the connections of a program to a part hang for ever, and also connections that
+// are opened within a time. Each strike takes the next program.
 func silence(part string) func(*chaos, *dice) bool {
 	turn := 0
 	return func(c *chaos, d *dice) bool {
@@ -113,8 +113,8 @@ func (c *chaos) restoreDatabase(d *dice) bool {
 	return true
 }
 
-// pauseAll pauses the job of each topic once, until the given time. The database is about
-// to forget that.
+// pauseAll pauses the job of each topic once, until the given time. The restore of the
+// database then forgets the pauses.
 func (c *chaos) pauseAll(until time.Time) {
 	ctx, cancel := context.WithDeadline(c.t.Context(), until)
 	defer cancel()
@@ -144,7 +144,7 @@ type outage struct {
 	part              string
 	kill, stop, start func()
 	down              time.Duration
-	// held is how long the broker delays its answers before the part stops.
+	// held is how long the broker is suspended before the part stops.
 	held time.Duration
 }
 

@@ -26,12 +26,12 @@ func (c *chaos) heal() {
 	c.waitUntil("every dead letter is stored", 3*time.Minute, func() bool { return c.stored() >= produced })
 }
 
-// toSend are the rows that a retry may claim.
+// toSend is the condition of the rows that a retry may claim.
 const toSend = "status = 'PENDING' AND retry_count < max_retries"
 
-// drain lets every job end, and then retries the remaining messages until none is left. A
-// message that cannot be retried is a violation. The proof continues then, to find other
-// violations.
+// drain lets every job end, and then retries the remaining messages until none is left. It
+// records a violation if messages or jobs are left at a time limit. Then the proof
+// continues, to find other violations.
 func (c *chaos) drain() {
 	c.journal.note("--- drain")
 	ctx := c.t.Context()

@@ -28,9 +28,9 @@ type letter struct {
 	runID      string
 	failures   int      // recorded attempts that failed
 	late       bool     // a delivery was recorded after its claim was gone
-	cancelled  []string // the numbers of those that were cancelled single retries
-	bySingle   bool     // a single retry of it was asked for
-	byNone     bool     // a job without order tried without success
+	cancelled  []string // numbers of the failed attempts that were cancelled single retries
+	bySingle   bool     // a single retry of the message was asked for
+	byNone     bool     // a job with the order "none" has failed to send the message
 	byHand     bool     // its row was changed by hand
 	written    *handwritten
 	key        []byte
@@ -38,12 +38,12 @@ type letter struct {
 	copies     []sent
 }
 
-// sent is one copy in the target topic. at is when the record was produced; the client's
-// own retries of a request keep it.
+// sent is one copy in the target topic. at is the record's timestamp, which a repeated
+// request of the client keeps.
 type sent struct {
 	recordID
 	at    time.Time
-	count string // the retry count that it was sent with
+	count string // the retry count in the record's header
 }
 
 // ended is a bulk retry that should have ended.
@@ -153,7 +153,7 @@ func (c *chaos) readJobs() []*ended {
 	return slices.DeleteFunc(jobs, func(j *ended) bool { return j.Topic == handTopic || j.Topic == cancelTopic })
 }
 
-// readAttempts also records which retries of a letter ended without delivery.
+// readAttempts reads the recorded attempts: failed retries, and deliveries after the claim was gone.
 func (c *chaos) readAttempts(e *evidence) {
 	rows, err := c.pool.Query(c.t.Context(), "SELECT message_id::text, number, workflow_id, owner_token, result FROM dlq.dlq_retry_attempts")
 	require.NoError(c.t, err)
@@ -208,7 +208,7 @@ func (c *chaos) matchSources(e *evidence, bySource map[recordID]*letter) {
 	}
 }
 
-// matchCopy finds the dead letter of which a record of a target topic is a copy.
+// matchCopy finds the dead letter for a record of a target topic, and adds the record to its copies.
 func (c *chaos) matchCopy(e *evidence, source string, r *kgo.Record) {
 	at := recordID{r.Topic, r.Partition, r.Offset}
 	header := func(name string) string {

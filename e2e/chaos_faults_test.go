@@ -11,40 +11,40 @@ import (
 
 // fault is one kind of fault.
 type fault struct {
-	// name is the kind's in the journal, the summary and DLQ_CHAOS_FAULTS.
+	// name is the name of the kind in the journal, the summary and DLQ_CHAOS_FAULTS.
 	name string
 	// weight is how often the kind is in a deck of faults.
 	weight int
-	// aside: the storm continues, and the calm may begin, while the fault lasts.
+	// aside is set if the storm continues, and the calm may begin, while the fault lasts.
 	aside bool
-	// excuses says which copies the fault excuses; nil is none.
+	// excuses says which copies the fault excuses; nil for no copies.
 	excuses *reach
-	// whole: every message may be sent once more, not only a page of each lane.
+	// whole is set if every message may be sent once more, not only a page of each lane.
 	whole bool
-	// blocks: sent pages cannot be finalized while the fault lasts.
+	// blocks is set if sent pages cannot be finalized while the fault lasts.
 	blocks bool
 	// strike injects the fault, and reports whether it took effect.
 	strike func(*chaos, *dice) bool
 }
 
-// reach is how long before and after its window a fault may affect copies that are sent.
+// reach is how long before and after its window a fault excuses copies.
 type reach struct{ before, after time.Duration }
 
 const (
 	// inFlight is the longest time between publish and finalize of a page, on a slow
 	// machine.
 	inFlight = 5 * time.Second
-	// deliveryTimeout is the publisher's: how long it retries a request to a broker that
-	// does not answer.
+	// deliveryTimeout is how long the publisher retries a request to a broker that does not
+	// answer.
 	deliveryTimeout = 6 * time.Second
-	// handOver is how long lanes still run twice after Temporal is back. It missed their
+	// handOver is how long lanes may run twice after Temporal is back. Temporal missed their
 	// heartbeats and gave them to another worker. The old worker learns of that from its
 	// next heartbeat, once it is connected again.
 	handOver = 12 * time.Second
 	// keepAlive is how long Temporal's client waits on a silent connection.
 	keepAlive = 45 * time.Second
-	// pooled is how long a client may use a silent connection: as long as the timeout of
-	// its statement.
+	// pooled is how long a client may wait on a silent connection of its pool, until its
+	// statement times out.
 	pooled = 15 * time.Second
 )
 
@@ -103,8 +103,8 @@ func (c *chaos) chooseFaults() error {
 const (
 	faultsPerStorm = 6
 	calmFor        = 7 * time.Second
-	// evenRounds have each kind once. Ten minutes are enough for them, so each kind
-	// strikes three times in a run of that length.
+	// evenRounds is the number of first decks, which have each kind once. Ten minutes are
+	// enough for these decks, so each kind strikes three times in such a run.
 	evenRounds = 3
 )
 
@@ -138,16 +138,16 @@ func (c *chaos) storm() {
 	}
 }
 
-// calm injects no faults. Its first seconds still belong to the storm. A blocked write
-// excuses no copies in it.
+// calm waits until all programs are ready again, and then injects no faults for a while. The
+// faults of the storm may still excuse copies that are sent in its first seconds.
 func (c *chaos) calm() {
 	c.waitUntil("all programs are ready again", 2*time.Minute, c.allReady)
 	c.journal.note("--- calm")
 	pause(c.t.Context(), calmFor)
 }
 
-// dice are the random numbers of one fault. All are drawn before it strikes, so that the
-// choices of a seed do not depend on its course.
+// dice are the random choices of one fault. All are drawn before the fault strikes, so that
+// the later choices of a seed do not depend on the course of the fault.
 type dice struct {
 	hard, also                bool
 	worker                    *chaosProgram
@@ -195,7 +195,7 @@ func (c *chaos) fault(f *fault) {
 		c.journal.note("fault %s took %s", f.name, time.Since(from).Round(time.Millisecond))
 	}
 	if f.aside {
-		c.aside.Wait() // one at a time: a second would wait for the first one's lock
+		c.aside.Wait() // one at a time, since a second fault would wait for the lock of the first
 		c.aside.Go(strike)
 		return
 	}
@@ -203,7 +203,7 @@ func (c *chaos) fault(f *fault) {
 }
 
 const (
-	// enoughStrikes is how often each kind strikes in a run of longEnough.
+	// enoughStrikes is how often each kind must strike in a run of longEnough or more.
 	enoughStrikes = 3
 	longEnough    = 10 * time.Minute
 )
@@ -217,7 +217,7 @@ func (c *chaos) countStrikes() {
 	}
 }
 
-// awaitClaims waits briefly for messages in flight, so that the fault affects some.
+// awaitClaims waits briefly for RETRYING messages, so that the fault affects some messages.
 func (c *chaos) awaitClaims(limit time.Duration) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), limit)
 	defer cancel()
@@ -232,7 +232,7 @@ func (c *chaos) awaitClaims(limit time.Duration) {
 	}
 }
 
-// watchClaims checks repeatedly that a job which is paused or has ended owns no messages.
+// watchClaims checks repeatedly that paused and ended jobs own no messages.
 func (c *chaos) watchClaims(ctx context.Context) {
 	for ctx.Err() == nil {
 		c.findStrayClaims(ctx)

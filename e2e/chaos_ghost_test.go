@@ -13,13 +13,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// ghost is a broker that was registered and never started.
+// ghost is the id of a broker that is registered and never started.
 const ghost = 2
 
-// createOnGhost creates topics whose partitions have one replica on the only broker and
-// one on the ghost. So a partition has too few in-sync replicas once min.insync.replicas
-// is two. A topic with one replica would not do: Kafka never requires more in-sync replicas
-// than exist.
+// createOnGhost creates topics whose partitions have a replica on the only broker and a
+// replica on the ghost. So a partition has too few in-sync replicas once
+// min.insync.replicas is 2. Topics with one replica would not suffice: Kafka never requires
+// more in-sync replicas than exist.
 func createOnGhost(t testing.TB, client *kgo.Client, topics ...string) {
 	t.Helper()
 	registerGhost(t, client)
@@ -41,8 +41,8 @@ func createOnGhost(t testing.TB, client *kgo.Client, topics ...string) {
 	}
 }
 
-// registerGhost registers a broker with the controller, as a starting broker does. It
-// remains fenced, since it never sends a heartbeat.
+// registerGhost registers a broker with the controller, as a starting broker does. The
+// broker remains fenced, since it never sends a heartbeat.
 func registerGhost(t testing.TB, client *kgo.Client) {
 	t.Helper()
 	admin := kadm.NewClient(client)

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Topics of rows that are written by hand, with the documented columns only: no dead-letter
-// topic, no body. Only the faults retry them until the drain.
+// Topics of rows that are written by hand. Such rows have only the documented columns, and
+// so no dead-letter topic and no body. Until the drain, only the faults retry them.
 const (
 	handTopic   = "chaos.byhand.v1"
 	cancelTopic = "chaos.cancelled.v1"
@@ -23,8 +23,8 @@ type handwritten struct {
 	count, max int
 }
 
-// handwrittenRows have every possible end: sent, released and sent, released and DEAD, and
-// unchanged, because their retries are used up from the start.
+// handwrittenRows are sent, released and sent, released and DEAD, or unchanged because
+// their retries are used up from the start.
 var handwrittenRows = []handwritten{
 	{"PENDING", 0, 1}, {"PENDING", 2, 3}, {"PENDING", 1, 50}, {"PENDING", 49, 50}, {"PENDING", 3, 3}, {"PENDING", 7, 3},
 	{"RETRYING", 0, 3}, {"RETRYING", 1, 3}, {"RETRYING", 1, 50}, {"RETRYING", 3, 3},
@@ -33,11 +33,11 @@ var handwrittenRows = []handwritten{
 // handStatement is a statement of another program, which knows only the documented columns.
 type handStatement struct {
 	what, sql string
-	// again: a message that is being sent becomes PENDING.
+	// again is set if a message that is being sent may become PENDING, and so be sent again.
 	again bool
 }
 
-// byHand change rows of the chaos' own topics.
+// byHand are statements that change rows of the dead-letter topics.
 var byHand = []handStatement{
 	{what: "retry begins", sql: `
 		UPDATE dlq.dlq_messages SET status = 'RETRYING', last_retry_at = NOW()
@@ -66,7 +66,7 @@ func (c *chaos) writeByHand(d *dice) bool {
 			break
 		}
 		done++
-		if row.status == "RETRYING" && d.number%2 == 0 && row.count == 1 { // it has no owner, so it can be retried
+		if row.status == "RETRYING" && d.number%2 == 0 && row.count == 1 { // a row without an owner can be retried
 			c.askRetry(ctx, "retry one by hand", id)
 		}
 	}
@@ -115,8 +115,8 @@ func (c *chaos) insertByHand(ctx context.Context, topic string, row handwritten)
 type hands struct {
 	writing sync.RWMutex // locked until the changes of a statement are recorded
 	mu      sync.Mutex
-	changed []string       // ids of messages of the chaos' topics
-	topics  map[string]int // how many of each
+	changed []string       // ids of changed messages of the dead-letter topics
+	topics  map[string]int // number of changed messages of each topic
 	rows    map[string]handwritten
 	runs    map[string]bool // cancelled runs of single retries
 	singled map[string]bool // ids of messages for which a single retry was asked
@@ -163,7 +163,7 @@ func (h *hands) isCancelled(run string) bool {
 	return h.runs[run]
 }
 
-// row is as it was written.
+// row returns a row as it was written.
 func (h *hands) row(id string) handwritten {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -176,7 +176,7 @@ func (h *hands) ids() []string {
 	return append([]string{}, h.changed...) // not nil, which would be NULL in SQL
 }
 
-// in is how many messages of a topic were changed.
+// in is the number of changed messages of a topic.
 func (h *hands) in(topic string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -31,7 +31,7 @@ func (j *journal) add(text string) {
 	j.lines = append(j.lines, fmt.Sprintf("%s %8.3fs  %s", now.Format("15:04:05.000"), now.Sub(j.started).Seconds(), text))
 }
 
-// violate records a violation. The run continues, since further violations help to find
+// violate records a violation, and lets the run continue: further violations help to find
 // the cause.
 func (j *journal) violate(format string, args ...any) {
 	j.mu.Lock()
@@ -72,9 +72,9 @@ func (j *journal) summary() []string {
 
 // window is the time in which a fault lasted; see fault.excuses.
 type window struct {
-	what     string // the fault's name
+	what     string // the name of the fault
 	from, to time.Time
-	// message is the only one that the fault affects; empty when it affects all.
+	// message is the only message that the fault affects; empty if it affects all messages.
 	message string
 }
 
@@ -100,7 +100,7 @@ func (w *windows) all() []window {
 	return slices.Clone(w.list)
 }
 
-// anyIn reports whether a fault that can stop a job lasted in that time or shortly before.
+// anyIn reports whether a fault lasted in that time or shortly before.
 func (w *windows) anyIn(from, to time.Time) bool {
 	return slices.ContainsFunc(w.all(), func(w window) bool {
 		return w.from.Before(to) && w.to.Add(keepAlive).After(from)

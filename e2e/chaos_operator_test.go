@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// chaosClient does not reuse connections. A connection to a killed API would fail the next
-// request, although the API is running again.
+// chaosClient does not reuse connections. On a reused connection to a killed API, the next
+// request would fail although the API is running again.
 var chaosClient = &http.Client{Timeout: 40 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // job is a bulk retry as the API returns it.
@@ -69,7 +69,7 @@ func (c *chaos) steerTopic(ctx context.Context, topic chaosTopic, command, numbe
 	case known && running == nil && command < 40:
 		c.startJob(ctx, topic, command, number)
 	case known && running == nil: // wait for more arrivals, so that the next job has messages
-	case running == nil: // unknown; the last known job may have ended
+	case running == nil: // the API does not tell whether a job runs; the last known job may have ended
 		if id := c.lastJob[topic.dlq]; id != "" {
 			c.steer(ctx, id, []string{"pause", "resume", "cancel", "rate"}[number%4], number)
 		}
@@ -84,9 +84,9 @@ func (c *chaos) steerTopic(ctx context.Context, topic chaosTopic, command, numbe
 	case command < 75:
 		c.steer(ctx, running.ID, "cancel", number)
 	case command < 85:
-		c.steer(ctx, running.ID, "resume", number) // of one that runs
+		c.steer(ctx, running.ID, "resume", number) // although the job is not paused
 	default:
-		c.startJob(ctx, topic, command, number) // joins it
+		c.startJob(ctx, topic, command, number) // joins the running job, or is refused
 	}
 }
 
@@ -134,13 +134,13 @@ func (c *chaos) retryOne(ctx context.Context, topic chaosTopic, number int) {
 	c.askRetry(ctx, "retry one", page.Messages[number%len(page.Messages)].ID)
 }
 
-// askRetry asks for a single retry. The proof no longer judges the order of this message.
+// askRetry asks for a single retry. From then on the proof does not judge the order of this message.
 func (c *chaos) askRetry(ctx context.Context, what, id string) chaosAnswer {
 	c.hands.single(id)
 	return c.ask(ctx, what, http.MethodPost, "/api/v1/dlq/messages/"+id+"/retry", nil)
 }
 
-// liveJob returns the topic's job; known is false when the API does not answer.
+// liveJob returns the topic's job that has not ended; nil if there is none. known is false if the API does not answer.
 func (c *chaos) liveJob(ctx context.Context, topic string) (live *job, known bool) {
 	jobs, known := c.jobs(ctx)
 	if i := slices.IndexFunc(jobs, func(j job) bool { return j.Topic == topic && j.live() }); i >= 0 {
@@ -171,9 +171,9 @@ type chaosAnswer struct {
 
 func (a *chaosAnswer) ok() bool { return a.status == http.StatusOK || a.status == http.StatusAccepted }
 
-// ask calls the API. The answer must be one that the contract has for the command. While a
-// dependency is unavailable it may be a 503, and while the API is down there may be none.
-// After a restore of the database it may be a 404. Any other answer is a violation.
+// ask calls the API. The answer must have status 200, 202, 409 or 503. After a restore of
+// the database it may also be a 404. While the API is down there may be no answer. Anything
+// else is a violation.
 func (c *chaos) ask(ctx context.Context, what, method, path string, body any) chaosAnswer {
 	started := time.Now()
 	text := []byte(nil)
@@ -223,7 +223,7 @@ func (c *chaos) ask(ctx context.Context, what, method, path string, body any) ch
 	return answer
 }
 
-// shortened is an answer as the journal prints it.
+// shortened is the text of an answer for the journal.
 func shortened(body []byte) string {
 	const most = 200
 	var j job

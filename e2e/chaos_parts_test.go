@@ -57,7 +57,7 @@ func (c *chaos) allReady() bool {
 	return true
 }
 
-// waysTo makes a program's own proxies to all parts.
+// waysTo makes proxies to all parts, which only one program uses.
 func (c *chaos) waysTo() map[string]*proxy {
 	ways := map[string]*proxy{
 		"postgres": newProxy(c.t, net.JoinHostPort("127.0.0.1", strconv.Itoa(c.postgres.server.Port))),
@@ -90,8 +90,8 @@ type chaosPostgres struct {
 }
 
 func (c *chaos) newPostgres() *chaosPostgres {
-	// Named like the folders of the other test servers, so that the next test program
-	// removes it if this one is killed. Another user may need access.
+	// The folder has a name like the folders of the other test servers. So the next test
+	// program removes it if this test program is killed. Another user may need access.
 	dir, err := os.MkdirTemp("", fmt.Sprintf("dlq-postgres-%d-", os.Getpid()))
 	require.NoError(c.t, err)
 	require.NoError(c.t, os.Chmod(dir, 0o755))
@@ -132,7 +132,7 @@ func (p *chaosPostgres) copyData(from, to string) {
 	require.NoError(p.c.t, err, string(output))
 }
 
-// kill ends the postmaster as a crash would; its backends notice and end too.
+// kill ends the postmaster as a crash does. Its backends notice that and end too.
 func (p *chaosPostgres) kill() {
 	text, err := os.ReadFile(filepath.Join(p.options.Dir, "data", "postmaster.pid"))
 	require.NoError(p.c.t, err)
@@ -173,7 +173,7 @@ func (c *chaos) newTemporal() *chaosTemporal {
 }
 
 func (s *chaosTemporal) start() {
-	ctx, cancel := context.WithTimeout(s.c.t.Context(), 8*time.Minute) // it may have to be built
+	ctx, cancel := context.WithTimeout(s.c.t.Context(), 8*time.Minute) // Temporal may have to be built
 	defer cancel()
 	server, err := dev.StartTemporal(ctx, s.options)
 	require.NoError(s.c.t, err)
@@ -183,7 +183,7 @@ func (s *chaosTemporal) start() {
 func (s *chaosTemporal) stop() {
 	ctx, cancel := context.WithTimeout(s.c.t.Context(), partStop)
 	defer cancel()
-	_ = s.server.Stop(ctx) // it is killed when it takes too long
+	_ = s.server.Stop(ctx) // kills the server if it takes too long
 }
 
 func (s *chaosTemporal) kill() {

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// child is a process that ends with this one.
+// child is a process that ends with the test program.
 type child struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 }
 
-// startChild keeps the thread that made the child for as long as the child
-// lives: on Linux the child gets its death signal when that thread ends.
+// startChild starts a child, and keeps the thread that has started it until the
+// child ends: on Linux the child gets the signal Pdeathsig when this thread ends.
 func startChild(cmd *exec.Cmd) (*child, error) {
 	cmd.SysProcAttr = diesWithUs()
 	c := &child{cmd: cmd, done: make(chan struct{})}
@@ -37,7 +37,7 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 	return c, <-started
 }
 
-// alive reports whether the process has not ended.
+// alive reports whether the process is running.
 func (c *child) alive() bool {
 	if c == nil {
 		return false
@@ -82,7 +82,7 @@ type chaosProgram struct {
 	address      string
 	env          []string
 	process      *child
-	wanted       atomic.Bool // it should be running
+	wanted       atomic.Bool // the program should be running
 	lastUp       atomic.Int64
 	lastDown     atomic.Int64
 	logPath      string
@@ -109,7 +109,7 @@ func (p *chaosProgram) start() {
 		p.c.journal.violate("%s: %v", p.name, err)
 		return
 	}
-	defer log.Close() // the child has its own
+	defer log.Close() // the child has its own descriptor
 	_, _ = fmt.Fprintf(log, "--- started at %s\n", time.Now().Format(time.RFC3339Nano))
 	cmd := exec.Command(filepath.Join(programs, p.binary))
 	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, log, log
@@ -136,7 +136,7 @@ func (p *chaosProgram) kill() {
 	p.process.end(syscall.SIGKILL, time.Minute)
 }
 
-// terminate asks it to stop, which it must do without being killed.
+// terminate asks the program to stop. The program must stop within a minute.
 func (p *chaosProgram) terminate() {
 	p.c.journal.note("SIGTERM %s", p.name)
 	p.wanted.Store(false)
@@ -149,7 +149,7 @@ func (p *chaosProgram) terminate() {
 		p.process.cmd.ProcessState.ExitCode())
 }
 
-// wasDown reports whether the program was down or starting at some time since then.
+// wasDown reports whether the program was down or starting at any time since the given time.
 func (p *chaosProgram) wasDown(since time.Time) bool {
 	const starting = 5 * time.Second // until it listens
 	return !p.wanted.Load() || p.lastDown.Load() >= since.UnixNano() || p.lastUp.Load() >= since.Add(-starting).UnixNano()

@@ -13,22 +13,22 @@ import (
 const (
 	// backlog is the number of messages of a burst; three bursts come before the chaos.
 	backlog = 15_000
-	// arrivalsPerSecond is the rate of a short run. A long one has fewer, since the
+	// arrivalsPerSecond is the rate of a short run. A long run has a lower rate, since the
 	// proof keeps all messages in memory.
 	arrivalsPerSecond, arrivalsPerSecondLong = 300, 80
 
 	chaosKeys = 40
 
-	// One value in so many has a megabyte.
+	// One value in largeEvery has a megabyte.
 	largeEvery = 2_000
 )
 
-// deadLetters produces dead letters, and records the acknowledged ones.
+// deadLetters produces dead letters, and records which are acknowledged.
 type deadLetters struct {
 	client *kgo.Client
 	serial map[string]int
-	// acknowledged are values. Each is produced once, or more often when its
-	// acknowledgement was lost.
+	// acknowledged has the values of acknowledged records. A value is produced again if
+	// its acknowledgement was lost.
 	acknowledged map[string]bool
 	padding      string
 	large        string
@@ -37,8 +37,8 @@ type deadLetters struct {
 func (c *chaos) newProducer() *deadLetters {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(c.broker.Brokers()...),
-		// The embedded broker forgets sequence numbers in a restart, so one request at
-		// a time keeps the order.
+		// The embedded broker forgets sequence numbers in a restart. Instead, one request
+		// at a time keeps the order.
 		kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1),
 		kgo.RecordDeliveryTimeout(3*time.Second), kgo.MetadataMinAge(100*time.Millisecond),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
@@ -50,7 +50,7 @@ func (c *chaos) newProducer() *deadLetters {
 		large: strings.Repeat("x", 1_000_000)}
 }
 
-// keepProducing produces bursts until ctx ends, also during outages.
+// keepProducing produces bursts until ctx ends, even during outages.
 func (c *chaos) keepProducing(ctx context.Context) {
 	rate := arrivalsPerSecond
 	if c.duration > chaosLong {
@@ -63,9 +63,9 @@ func (c *chaos) keepProducing(ctx context.Context) {
 	}
 }
 
-// produceBurst returns when every record is acknowledged, or ctx ends. Unacknowledged
-// records are produced again, so the topic may have them twice. Each is then a separate
-// dead letter.
+// produceBurst produces records until every record is acknowledged, or ctx ends. It produces
+// unacknowledged records again, so the topic may have a record twice. Then both are dead
+// letters.
 func (c *chaos) produceBurst(ctx context.Context, n int) {
 	p := c.producer
 	records := make([]*kgo.Record, n)

@@ -21,8 +21,8 @@ import (
 const (
 	envChaosSeed     = "DLQ_CHAOS_SEED"
 	envChaosDuration = "DLQ_CHAOS_DURATION"
-	// envChaosKafka is "fake" or "real"; by default runs longer than chaosLong use the
-	// real one.
+	// envChaosKafka is "fake" or "real". By default, runs longer than chaosLong use the
+	// real broker.
 	envChaosKafka = "DLQ_CHAOS_KAFKA"
 	// envChaosKeep is a folder for the journal and the programs' complete logs.
 	envChaosKeep = "DLQ_CHAOS_KEEP"
@@ -53,13 +53,12 @@ type chaos struct {
 	// databaseURL connects to PostgreSQL directly, without a proxy.
 	databaseURL string
 
-	// Each goroutine has its own random numbers, so that they do not depend on the
-	// timing of the others: faultDice is the test's, producerDice the producer's and
-	// operatorDice the operator's.
+	// The faults, the producer and the operator have random numbers of their own, so that
+	// no choice depends on the timing of another goroutine.
 	faultDice, producerDice, operatorDice *rand.Rand
 	kinds, deck                           []*fault
 	round                                 int
-	aside                                 sync.WaitGroup // of faults that last
+	aside                                 sync.WaitGroup // faults that last while the storm continues
 	struck                                strikes
 
 	producer *deadLetters
@@ -67,8 +66,8 @@ type chaos struct {
 	hands    *hands
 	singles  atomic.Int64
 	restored atomic.Bool // the database was restored to an earlier moment
-	// lastJob is the operator's last known job of each topic, for when the API is
-	// unavailable.
+	// lastJob is the last job of each topic that the operator has started. The operator
+	// steers it while the API does not answer.
 	lastJob map[string]string
 }
 
@@ -178,7 +177,7 @@ func between(dice *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(dice.Int64N(int64(to-from)))
 }
 
-// stored is how many dead letters the table has, or -1 when the query fails.
+// stored is how many messages the table has; -1 if the query fails.
 func (c *chaos) stored() int { return c.countRows("true") }
 
 func (c *chaos) countRows(where string) int {

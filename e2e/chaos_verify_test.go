@@ -35,7 +35,7 @@ func (c *chaos) check(e *evidence) {
 	c.checkHands(e)
 }
 
-// few collects violations of one kind, and lists the first five.
+// few counts violations of one kind, and keeps the first five.
 type few struct {
 	c     *chaos
 	what  string
@@ -88,9 +88,9 @@ func (c *chaos) checkArrivalOrder(e *evidence) {
 }
 
 // checkCounters compares the counters of the jobs with the messages, which record the
-// workflow that delivered them, and with the recorded attempts. A job that a restore of the
-// database has forgotten still records its deliveries, and no counter has them. The restore also
-// forgets failed attempts. The retry whose claim was gone when it delivered is not counted.
+// workflow that delivered them, and with the recorded attempts. If a restore of the database has
+// forgotten a job, its deliveries are recorded, but in no counter. The restore also forgets
+// failed attempts. A retry whose claim was gone when it delivered is not counted.
 func (c *chaos) checkCounters(e *evidence) {
 	delivered, singles, forgotten := map[string]int{}, 0, 0
 	restores := c.restores()
@@ -114,7 +114,7 @@ func (c *chaos) checkCounters(e *evidence) {
 			}
 		}
 		isTooLow, isTooHigh := l.retryCount < 1+l.failures, l.retryCount > 1+l.failures
-		if !l.byHand && (isTooLow && !l.late || isTooHigh && !l.sentIn(restores)) { // released and skipped claims are not counted, failed ones leave an attempt
+		if !l.byHand && (isTooLow && !l.late || isTooHigh && !l.sentIn(restores)) { // released claims are not counted
 			counts.add("%s", l)
 		}
 	}
@@ -123,7 +123,7 @@ func (c *chaos) checkCounters(e *evidence) {
 	total := singles + forgotten
 	for _, j := range e.jobs {
 		total += j.Retried
-		byHand := c.hands.in(j.Topic) // each may be counted twice, or not at all
+		byHand := c.hands.in(j.Topic) // a message that was changed by hand may be counted twice, or not at all
 		if sum := j.Retried + j.Failed + j.Dead + j.Skipped; differ(j.Matched, sum, byHand) {
 			c.journal.violate("bulk retry %s: matched %d, but %d retried + %d failed + %d dead + %d skipped", j.ID, j.Matched, j.Retried, j.Failed, j.Dead, j.Skipped)
 		}
@@ -145,22 +145,21 @@ func differ(a, b, most int) bool { return max(a-b, b-a) > most }
 
 // checkCopies bounds how often a message is sent.
 //
-// A message is sent once. A crash can make a second copy necessary, when the message was
-// published and not finalized, so that its outcome is unknown. This happens in four cases:
-//   - its worker was killed,
-//   - PostgreSQL became unavailable,
+// A message is sent once. A fault can make a second copy necessary, if the message was
+// published and not finalized, so that its outcome is unknown. This happens in these cases:
+//   - the worker was killed,
+//   - PostgreSQL became unavailable, or was restored to an earlier moment,
 //   - the broker became unavailable before it acknowledged,
 //   - Temporal gave the lane to another worker, because Temporal was unavailable, or the
-//     worker hung or was disconnected from it.
+//     worker hung or was disconnected from Temporal,
+//   - a statement by hand made the message PENDING.
 //
-// The time of such a fault is a window. A window repeats a message at most once, and only
-// one that was in flight in it. Nothing else excuses a copy: no kill of the API, clean stop
-// of a worker, pause, cancel, resume or change of the rate limit, no refusal of the target,
-// and no blocked write.
-//
+// The time of such a fault is a window. A window repeats a message at most once, and only if
+// the message was in flight in it. Nothing else excuses a copy: no kill of the API, clean stop
+// of a worker, pause, cancel, resume, change of the rate limit, refusal, or blocked write.
 // So for each message, every copy except the last must be excused by a window of its own.
 // For each topic and window, one job runs with at most a page in each lane. So a window
-// excuses at most lanes × PageSize copies, and none when no job was running.
+// excuses at most lanes × PageSize copies, and no copies if no job was running.
 func (c *chaos) checkCopies(e *evidence) {
 	spans := spansOf(c.windows.all())
 	unexcused := few{c: c, what: "sent more often than crashes explain"}
@@ -197,13 +196,13 @@ func (c *chaos) checkCopies(e *evidence) {
 // span is the time in which the copies that a window excuses may have been sent.
 type span struct {
 	from, to time.Time
-	message  string // the only one; empty for all
+	message  string // the only message whose copies are excused; empty for all messages
 	whole    bool   // all messages that were sent in it may be sent again
 }
 
-// spansOf returns the spans of the windows that excuse copies, ordered by their end. A
-// page that was sent before a blocked write remains in flight until the block ends. So the
-// span of a fault in that time begins before the block.
+// spansOf returns the spans of the windows that excuse copies, ordered by their end. While
+// writes are blocked, a page that was sent before remains in flight. So the span of a fault
+// in that time begins before the block.
 func spansOf(windows []window) []span {
 	var spans []span
 	for _, w := range windows {
@@ -235,13 +234,13 @@ func spansOf(windows []window) []span {
 	return spans
 }
 
-// excused counts the message's copies before the last that a span excuses, each
-// span once.
+// excused counts the copies that spans excuse. The last copy needs no excuse, and a span
+// excuses one copy.
 func excused(l *letter, spans []span) int {
 	used := make([]bool, len(spans))
 	n := 0
 	for _, copied := range l.copies[:len(l.copies)-1] {
-		for i, s := range spans { // the first to end, so the first that fits leaves the most for the later copies
+		for i, s := range spans { // takes the span that ends first, which leaves the most spans for later copies
 			if !used[i] && (s.message == "" || s.message == l.id) && !copied.at.Before(s.from) && !copied.at.After(s.to) {
 				used[i] = true
 				n++
@@ -252,7 +251,7 @@ func excused(l *letter, spans []span) int {
 	return n
 }
 
-// lanesIn is how many lanes a topic's jobs had in that time.
+// lanesIn is how many lanes a topic's jobs had in a span; 0 for a span of a single message.
 func (e *evidence) lanesIn(topic string, s span) int {
 	if s.message != "" {
 		return 0
@@ -266,8 +265,8 @@ func (e *evidence) lanesIn(topic string, s span) int {
 	return lanes
 }
 
-// checkHands proves that rows which were written by hand end, and that a cancelled retry
-// which never published is not counted.
+// checkHands proves that rows that were written by hand end, and that a cancelled retry is
+// not counted if it never published.
 func (c *chaos) checkHands(e *evidence) {
 	wrong, burnt := few{c: c, what: "written by hand and ended wrongly"}, few{c: c, what: "a cancelled retry that never published was counted"}
 	for _, l := range e.written {
@@ -282,7 +281,7 @@ func (c *chaos) checkHands(e *evidence) {
 			if l.retryCount < w.max {
 				wrong.add("%+v became %s", *w, l)
 			}
-		default: // unchanged, since its retries were used up
+		default: // the row must be unchanged, since its retries were used up
 			if l.status != w.status || !usedUp {
 				wrong.add("%+v became %s", *w, l)
 			}
@@ -316,20 +315,19 @@ func (e *evidence) isUnordered(l *letter) bool {
 // comes after its own first copies.
 //
 // The order holds within each job. A key has one lane, a lane sends in order, and messages
-// that a pause, a crash or a cancel releases are claimed again before any later ones. The
-// order also holds across the jobs of a topic, which run one at a time. The messages of a
-// key that a job leaves are later than all that it sent, because a failure blocks the
-// later ones.
+// that a pause, a crash or a cancel releases are claimed again before any later messages.
+// The order also holds across the jobs of a topic, which run one at a time: a failure blocks
+// the later messages of its key, so a job leaves only messages later than those it has sent.
 //
-// Some messages are not checked: those for which a single retry was asked, since the operator
-// chose their order (a running job skips a message whose single retry was cancelled, because
-// it changed after the job's snapshot, and sends the later ones), those changed by hand, those that a job with order "none" sent, and keys of which
-// such a job failed to send one.
+// Some messages are not checked: messages with a single retry, messages that were changed
+// by hand, messages that a job with order "none" sent, and keys of which such a job failed
+// to send a message. A single retry changes its message after the snapshot of a running
+// job. So the job skips the message, and sends the later messages of its key.
 func (c *chaos) checkOrder(e *evidence) {
 	type lineage struct{ topic, key string }
 	forgotten := c.restores()
 	lines, loose := map[lineage][]*letter{}, map[lineage]bool{}
-	for _, l := range e.letters { // by partition and offset, and a key has one partition
+	for _, l := range e.letters { // sorted by partition and offset; a key has one partition
 		if l.key == nil || len(l.copies) == 0 {
 			continue
 		}
@@ -372,7 +370,7 @@ func (c *chaos) checkOrder(e *evidence) {
 	c.journal.note("%d messages of %d keys are in order or reported", checked, len(lines))
 }
 
-// restores are the times between each backup of the database and the end of its restore.
+// restores are the times from each backup of the database to the end of its restore.
 func (c *chaos) restores() (spans []span) {
 	for _, w := range c.windows.all() {
 		if faultNamed(w.what).whole {
@@ -382,7 +380,7 @@ func (c *chaos) restores() (spans []span) {
 	return spans
 }
 
-// sentIn reports whether a copy of the message was sent in one of these times.
+// sentIn reports whether a copy of the message was sent in one of the spans.
 func (l *letter) sentIn(spans []span) bool {
 	return slices.ContainsFunc(l.copies, func(copied sent) bool {
 		return slices.ContainsFunc(spans, func(s span) bool { return !copied.at.Before(s.from) && !copied.at.After(s.to) })
@@ -390,14 +388,14 @@ func (l *letter) sentIn(spans []span) bool {
 }
 
 // follows reports whether the first copy of the message comes after the first copy of an earlier
-// one. Between a backup and its restore a lane may have sent both: the database then knows the
-// deliveries that were recorded afterwards, and the other messages are sent again.
+// message. Between a backup and its restore a lane may have sent both. Then the database has only
+// the deliveries that were recorded after the restore, and the other messages are sent again.
 func (l *letter) follows(before *letter, forgotten []span) bool {
 	return before.first(nil).offset < l.first(nil).offset || before.first(forgotten).offset < l.first(forgotten).offset
 }
 
-// first is the first copy in the topic. It ignores copies that a restore of the database
-// has forgotten, and that were sent again.
+// first is the first copy in the topic. It ignores copies in the forgotten spans if a later
+// copy exists.
 func (l *letter) first(forgotten []span) sent {
 	copies := slices.SortedFunc(slices.Values(l.copies), func(a, b sent) int { return cmp.Compare(a.offset, b.offset) })
 	for len(copies) > 1 && slices.ContainsFunc(forgotten, func(s span) bool { return !copies[0].at.Before(s.from) && !copies[0].at.After(s.to) }) {

@@ -23,10 +23,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The browser is the system's Chromium. chromedp drives it by its own protocol and brings no browser of its own, as
-// other libraries do when they find none.
+// The browser is the system's Chromium. chromedp drives it by the browser's protocol. Unlike other libraries, chromedp
+// never downloads a browser.
 
-// display is how a person looks at the pages.
+// display has the screen and the preferences of a person.
 type display struct {
 	width, height int64
 	language      string // en or ja
@@ -47,16 +47,16 @@ type tab struct {
 	base string
 
 	mu sync.Mutex
-	// said is what the page wrote to the console of the browser: errors, and what the policy has refused.
+	// said has the messages of the page in the console of the browser: errors, and refusals of the policy.
 	said []string
-	// asked are the addresses that the page loaded, bytes what came over the wire since the last visit.
+	// asked are the addresses that the page loaded. bytes is the number of transferred bytes since the last visit.
 	asked []string
 	bytes int64
 	// status is the status of the last document.
 	status int64
 }
 
-// newBrowser starts a browser for the tabs of a test. Without Chromium the test is skipped, and fails with CI=true.
+// newBrowser starts a browser for the tabs of a test. Without Chromium the test is skipped; with CI=true it fails.
 func newBrowser(t *testing.T) context.Context {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
@@ -81,7 +81,7 @@ func newTab(browser context.Context, t *testing.T, base string, s display) *tab 
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	b := &tab{Context: ctx, t: t, base: base}
-	require.NoError(t, chromedp.Listen(ctx, b.hear)) // it opens the tab
+	require.NoError(t, chromedp.Listen(ctx, b.hear)) // opens the tab
 	scheme := "light"
 	if s.dark {
 		scheme = "dark"
@@ -147,19 +147,19 @@ func (b *tab) visit(path string) {
 	run(b, chromedp.Navigate(b.base+path))
 }
 
-// text is what a person reads in an element.
+// text is the visible text of an element.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
 	return run(b, chromedp.Text(chromedp.CSS(selector)))
 }
 
-// path is where the browser is, with its query.
+// path is the path of the current page, with its query.
 func (b *tab) path() string {
 	b.t.Helper()
 	return strings.TrimPrefix(run(b, chromedp.Location()), b.base)
 }
 
-// click clicks on an element, and scrolls to it before.
+// click scrolls to an element and clicks on it.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	run(b, chromedp.Click(chromedp.CSS(selector)))
@@ -172,7 +172,7 @@ func (b *tab) fill(selector, text string) {
 	run(b, chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
-// arrives waits for a page whose path begins so.
+// arrives waits for a page whose path begins with the given path.
 func (b *tab) arrives(path string) {
 	b.t.Helper()
 	b.eventually(fmt.Sprintf("location.pathname.startsWith(%q) && document.readyState === 'complete'", path))
@@ -184,13 +184,13 @@ func (b *tab) shows(text string) {
 	b.eventually(fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
-// value computes something in the page.
+// value computes an expression in the page.
 func value[T any](b *tab, expression string) T {
 	b.t.Helper()
 	return run(b, chromedp.Evaluate[T](expression))
 }
 
-// eventually waits for an expression of the page to be true, also across pages.
+// eventually waits until an expression is true in the page, or in a page that follows.
 func (b *tab) eventually(expression string) {
 	b.t.Helper()
 	require.Eventually(b.t, func() bool {
@@ -216,13 +216,13 @@ func (b *tab) picture(name string) {
 	require.NoError(b.t, os.WriteFile(filepath.Join(folder, name+".png"), content, 0o644))
 }
 
-// axe is the script of axe-core, which `make test-console` brings from npm.
+// axe is the script of axe-core, which `make test-console` downloads from npm.
 var axe = sync.OnceValues(func() (string, error) {
 	content, err := os.ReadFile(filepath.Join("..", ".build", "axe", "package", "axe.min.js"))
 	return string(content), err
 })
 
-// violation is a rule of accessibility that a page breaks, with the elements that do.
+// violation is a rule of accessibility that a page breaks, with the elements that break it.
 type violation struct {
 	ID    string `json:"id"`
 	Help  string `json:"help"`
@@ -232,8 +232,8 @@ type violation struct {
 	} `json:"nodes"`
 }
 
-// violations are the rules of WCAG 2.2 AA, and of good practice, that the page breaks, by axe. The protocol runs the script
-// of axe, which the policy of the page would refuse.
+// violations are the rules of WCAG 2.2 AA and of good practice that the page breaks, according to axe. The browser's protocol
+// runs the script of axe, because the policy of the page would refuse the script.
 func (b *tab) violations() []violation {
 	b.t.Helper()
 	script, err := axe()

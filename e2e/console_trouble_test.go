@@ -17,7 +17,7 @@ import (
 	"dlqmanager/internal/temporaltest"
 )
 
-// Dead letters are written by strangers: nothing of theirs runs, and the pages stay small.
+// Strangers write dead letters. The pages run no script of a dead letter, and stay small.
 func whatStrangersWriteDoesNotRun(t *testing.T, s *shop) {
 	const script = "</pre></textarea><script>window.hacked=1;alert(1)</script><img src=x onerror=window.hacked=1>" +
 		"\u202egnp\x1b[31mred\x00'\"`--> javascript:alert(1)"
@@ -86,7 +86,7 @@ func whatStrangersWriteDoesNotRun(t *testing.T, s *shop) {
 	}
 }
 
-// Two people have the same page open. The second one learns that the first was quicker, and nothing is sent twice.
+// Two people have the same page open. The second person learns that the first was quicker, and nothing is sent twice.
 func twoOperatorsSendNothingTwice(t *testing.T, s *shop) {
 	c := s.fails("coupons", 6)
 	first, second := newTab(s.browser, t, s.base, desk), newTab(s.browser, t, s.base, desk)
@@ -128,7 +128,7 @@ func twoOperatorsSendNothingTwice(t *testing.T, s *shop) {
 	}
 }
 
-// alone starts an API of the test's own beside the shop's, on the same database.
+// alone starts another API on the database of the shop, which only this test uses.
 func (s *shop) alone(env ...string) (api *program, again func() *program) {
 	s.t.Helper()
 	address := freeAddress(s.t)
@@ -139,7 +139,7 @@ func (s *shop) alone(env ...string) (api *program, again func() *program) {
 	return again(), again
 }
 
-// dlqctl console keeps what it shows while its API is away, says so, and goes on by itself.
+// While the API is away, a page of dlqctl console keeps its content and says that the API is away. Later it refreshes by itself.
 func theAPIGoesAway(t *testing.T, s *shop) {
 	c := s.fails("invoices", 5)
 	api, again := s.alone()
@@ -160,10 +160,10 @@ func theAPIGoesAway(t *testing.T, s *shop) {
 	b.shows("The server does not answer. This is the state of")
 	require.Equal(t, before, b.text("#now .counts"))
 	other := newTab(s.browser, t, base, desk)
-	other.visit("/sign-in/link/" + link) // which has been used
+	other.visit("/sign-in/link/" + link) // the link has been used
 	require.Equal(t, int64(http.StatusForbidden), other.status)
 	api = again()
-	b.shows("Updated") // by itself
+	b.shows("Updated") // the page has refreshed by itself
 	require.Equal(t, before, b.text("#now .counts"))
 
 	api.kill(t)
@@ -199,7 +199,7 @@ func temporalGoesAway(t *testing.T, s *shop) {
 	require.Len(t, consumeAll(t, s.cluster, "baskets.v1"), 1)
 }
 
-// A session that ends while a form is filled costs nobody their text.
+// If a session ends while a person fills a form, the text of the form is kept.
 func theSessionEndsWhileAFormIsFilled(t *testing.T, s *shop) {
 	c := s.fails("returns", 4)
 	token := s.authenticate()
@@ -244,7 +244,7 @@ func theSessionEndsWhileAFormIsFilled(t *testing.T, s *shop) {
 	signIn(other)
 }
 
-// The button back shows nothing to whoever uses a browser after a person who has signed out.
+// After a sign-out, the back button shows no page to the next person at the browser.
 func aSignOutLeavesNoPagesBehind(t *testing.T, s *shop) {
 	c := s.fails("parcels", 3)
 	token := s.authenticate()
@@ -266,7 +266,7 @@ func aSignOutLeavesNoPagesBehind(t *testing.T, s *shop) {
 	}
 }
 
-// A refresh keeps focus, marked text, place and open details.
+// A refresh keeps the focus, the marked text, the scroll position and open details.
 func aRefreshKeepsWhatAPersonDid(t *testing.T, s *shop) {
 	c := s.fails("wishes", 6)
 	b := newTab(s.browser, t, s.base, display{width: 1280, height: 300, language: "en"})

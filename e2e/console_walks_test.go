@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// walk is a way through the pages that counts its actions: a key each.
+// walk is a way through the pages. It counts actions: pressed keys and taps.
 type walk struct {
 	*tab
 
@@ -31,7 +31,7 @@ func (w *walk) press(keys ...string) {
 	w.tab.press(keys...)
 }
 
-// ends requires at most so many actions.
+// ends fails the test if the walk took more than most actions.
 func (w *walk) ends(most int) {
 	w.t.Helper()
 	w.t.Logf("%s: %d actions of at most %d, %.1f s", w.name, w.actions, most, time.Since(w.began).Seconds())
@@ -40,7 +40,7 @@ func (w *walk) ends(most int) {
 	}
 }
 
-// From the link of an alert, without a mouse.
+// An operator comes from the link of an alert, and uses no mouse.
 func fromTheAlertByKeyboard(t *testing.T, s *shop) {
 	c := s.fails("payments", 40)
 	s.isRepaired("payments")
@@ -74,7 +74,7 @@ func fromTheAlertByKeyboard(t *testing.T, s *shop) {
 	all.ends(10)
 }
 
-// The whole way without the script: a retry, a plan, its job, a pause and the end of it.
+// The whole way without the script: a retry, a plan, its job, and the job's pause and end.
 func theWholeWayWithoutTheScript(t *testing.T, s *shop) {
 	c := s.fails("refunds", 30)
 	look := desk
@@ -113,7 +113,7 @@ func (b *tab) submit(selector string) {
 	b.eventually("window.before === undefined && document.readyState === 'complete'")
 }
 
-// again reads the page until it has a text, as a person does whose page does not refresh itself.
+// again reloads the page until it has a text, as a person does if the page does not refresh itself.
 func (b *tab) again(text string) {
 	b.t.Helper()
 	require.Eventually(b.t, func() bool {
@@ -122,7 +122,7 @@ func (b *tab) again(text string) {
 	}, 30*time.Second, 200*time.Millisecond, text)
 }
 
-// The same on a phone's screen, by touch.
+// The same way as by keyboard, on a phone's screen by touch.
 func fromTheAlertByTouch(t *testing.T, s *shop) {
 	c := s.fails("shipments", 20)
 	s.isRepaired("shipments")
@@ -164,7 +164,7 @@ func (w *walk) tap(selector string) {
 	run(w.tab, chromedp.TapXY(at[0], at[1]))
 }
 
-// Whoever may see hidden parts of an archived message gives a reason, decides by what the message is, and brings it back.
+// A person who may reveal an archived message gives a reason, reads the hidden parts, and restores the message.
 func anArchivedMessageIsRevealedAndRestored(t *testing.T, s *shop) {
 	c := s.fails("people-gone", 3)
 	s.archives(c.messages[0])

@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// operatorSignsInWithDlqctl goes the whole way: the API names Keycloak, dlqctl shows a code, a browser confirms it. Access tokens
-// of its client live for four seconds, and each refresh token is valid once.
+// operatorSignsInWithDlqctl goes the whole way: the API names Keycloak, dlqctl shows a code, a browser confirms the code. Access
+// tokens of this client live for four seconds, and each refresh token is valid once.
 func (g *guarded) operatorSignsInWithDlqctl() {
 	t := g.t
 	config := filepath.Join(t.TempDir(), "config.yaml")
@@ -81,7 +81,7 @@ func (g *guarded) operatorSignsInWithDlqctl() {
 	require.Equal(t, http.StatusBadRequest, response.StatusCode, "the session has ended")
 }
 
-// confirm is a person in a browser, who signs in on a page of Keycloak and allows what it asks for.
+// confirm acts as a person in a browser, who signs in on a page of Keycloak and grants the access that it asks for.
 func (k *keycloak) confirm(page, user string) {
 	k.t.Helper()
 	jar, err := cookiejar.New(nil)

@@ -22,7 +22,7 @@ type visitor struct {
 	g *guarded
 	*http.Client
 
-	// callback is the answer of Keycloak that it has followed last.
+	// callback is the address of the last redirect from Keycloak with a code.
 	callback string
 }
 
@@ -39,7 +39,7 @@ func (g *guarded) visitor() *visitor {
 	return r
 }
 
-// open returns the text of a page, and the path where it is.
+// open follows redirects from an address. It returns the address, the status and the text of the last page.
 func (r *visitor) open(address string) (at *url.URL, status int, text string) {
 	return r.read(r.Get(r.g.base + address))
 }
@@ -52,7 +52,7 @@ func (r *visitor) read(response *http.Response, err error) (at *url.URL, status 
 	return response.Request.URL, response.StatusCode, string(content)
 }
 
-// signIn is a person at Keycloak's form.
+// signIn signs in on Keycloak's form.
 func (r *visitor) signIn(next string) {
 	t := r.g.t
 	page, err := r.Get(r.g.base + "/sign-in/openid?" + url.Values{"next": {next}}.Encode())
@@ -71,7 +71,7 @@ func (r *visitor) cookies() []*http.Cookie {
 	return r.Jar.Cookies(at)
 }
 
-// tab has the cookies of the browser as they are now.
+// tab returns another visitor with the current cookies of this visitor.
 func (r *visitor) tab() *visitor {
 	at, err := url.Parse(r.g.base)
 	require.NoError(r.g.t, err)
@@ -144,7 +144,7 @@ func (g *guarded) operatorUsesThePages() {
 	require.Equal(t, "/sign-in", at.Path, "a copy of the cookie ends with its token")
 }
 
-// answersAreForOneBrowserOnce opens the answer of Keycloak again, and in other browsers.
+// answersAreForOneBrowserOnce opens Keycloak's redirect again, in the same browser and in other browsers.
 func (g *guarded) answersAreForOneBrowserOnce(r *visitor) {
 	stranger, victim := g.visitor(), g.visitor()
 	_, _, _ = victim.open("/sign-in/openid") // has begun a sign-in of its own

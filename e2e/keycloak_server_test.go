@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// keycloakVersion runs on Java 17.
+// keycloakVersion is a version that runs on Java 17.
 const keycloakVersion = "26.7.3"
 
 // keycloak is a Keycloak with the realm ops of testdata/keycloak-realm.json. The passwords of
@@ -31,7 +31,7 @@ type keycloak struct {
 	done          chan struct{}
 }
 
-// newKeycloak unpacks Keycloak, which Maven downloads on the first run, and does not start it.
+// newKeycloak unpacks Keycloak, but does not start it. Maven downloads Keycloak on the first run.
 func newKeycloak(t *testing.T) *keycloak {
 	t.Helper()
 	for _, tool := range []string{"java", "mvn"} {
@@ -59,7 +59,7 @@ func newKeycloak(t *testing.T) *keycloak {
 // issuer is the URL of a realm.
 func (k *keycloak) issuer(realm string) string { return "http://" + k.address + "/realms/" + realm }
 
-// start waits until the realm answers.
+// start starts Keycloak and waits until the realm answers.
 func (k *keycloak) start() {
 	k.t.Helper()
 	log := &lockedBuffer{}
@@ -103,7 +103,7 @@ func (k *keycloak) ended() bool {
 	}
 }
 
-// stop ends Keycloak, after ten seconds by force.
+// stop ends Keycloak. After ten seconds it kills Keycloak.
 func (k *keycloak) stop() {
 	if k.ended() {
 		return
@@ -186,7 +186,7 @@ func (k *keycloak) addSigner() {
 	}, nil)
 }
 
-// disable takes the key of a provider back.
+// disable disables the key of a provider.
 func (k *keycloak) disable(provider keyProvider) {
 	k.t.Helper()
 	provider.Config["enabled"] = []string{"false"}
@@ -205,7 +205,7 @@ func (k *keycloak) admin(method, path string, body, answer any) {
 	k.do(request, answer)
 }
 
-// do decodes the answer, unless that is nil.
+// do sends a request, and decodes the response into answer unless answer is nil.
 func (k *keycloak) do(request *http.Request, answer any) {
 	k.t.Helper()
 	response, err := http.DefaultClient.Do(request)

@@ -12,9 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// newKafkaProxy is a proxy for a cluster of one broker. Kafka's clients connect to the
-// addresses in the broker's answers, so the proxy replaces these by its own. Each client
-// can have its own proxy, whatever the broker advertises.
+// newKafkaProxy makes a proxy for a cluster of one broker. Kafka's clients connect to the
+// addresses in the broker's answers, so the proxy replaces these addresses by its own. So
+// each client can have a proxy of its own, whatever the broker advertises.
 func newKafkaProxy(t *testing.T, target string) *proxy {
 	t.Helper()
 	p := newProxy(t, target)
@@ -24,7 +24,7 @@ func newKafkaProxy(t *testing.T, target string) *proxy {
 
 func (p *proxy) readKafka(l *link) (fromClient, fromServer reader) {
 	var mu sync.Mutex
-	asked := map[uint32]kmsg.Response{} // by correlation id, where the answer names brokers
+	asked := map[uint32]kmsg.Response{} // expected answers that name brokers, by correlation id
 	fromClient = func() ([]byte, error) {
 		frame, err := readFrame(l.client)
 		if err != nil {
@@ -92,7 +92,7 @@ func (p *proxy) renamed(frame []byte, answer kmsg.Response) ([]byte, error) {
 	return renamed, nil
 }
 
-// readFrame reads a request or an answer with its size.
+// readFrame reads a request or an answer, including its size field.
 func readFrame(from io.Reader) ([]byte, error) {
 	const smallest, largest = 4, 128 << 20
 	size := make([]byte, 4)

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxy forwards connections to a server. It can simulate outages: cut closes the
-// connections and refuses new ones, silence keeps them open and forwards nothing. Its
-// address does not change.
+// proxy forwards connections to a server. It can simulate outages: cut closes connections
+// and refuses new connections; silence keeps connections open and forwards nothing. The
+// address of a proxy does not change.
 type proxy struct {
 	address, target string
 	// read makes the two readers of a link; nil forwards bytes unchanged.
@@ -27,7 +27,7 @@ type proxy struct {
 // link is one connection through a proxy.
 type link struct {
 	client, server net.Conn
-	// mute links forward nothing, for ever, and neither side is notified.
+	// mute is set if the link never forwards anything again, and notifies neither side.
 	mute atomic.Bool
 }
 
@@ -41,7 +41,7 @@ func newProxy(t *testing.T, target string) *proxy {
 	return p
 }
 
-// join makes the server reachable.
+// join makes the server reachable through the proxy.
 func (p *proxy) join(t *testing.T) {
 	t.Helper()
 	listener, err := net.Listen("tcp", p.address)
@@ -60,7 +60,7 @@ func (p *proxy) join(t *testing.T) {
 	}()
 }
 
-// cut makes the server unreachable.
+// cut makes the server unreachable through the proxy.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,9 +74,9 @@ func (p *proxy) cut() {
 	clear(p.open)
 }
 
-// silence makes every open connection hang for ever, like a firewall that drops them:
-// neither side sees an end, even when the other side closes the connection. Connections
-// that are opened within d hang too; later ones work. It returns how many were open.
+// silence makes every open connection hang for ever, like a firewall that drops packets:
+// neither side sees an end, even if the other side closes the connection. Connections that
+// are opened within d hang too; later connections work. It returns how many were open.
 func (p *proxy) silence(d time.Duration) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +138,7 @@ func (p *proxy) drop(l *link) {
 	delete(p.open, l)
 }
 
-// pump copies until one side ends, and then ends both, unless the link is mute.
+// pump copies until one side ends, and then closes both sides, unless the link is mute.
 func (p *proxy) pump(l *link, to net.Conn, next reader) {
 	for {
 		piece, err := next()

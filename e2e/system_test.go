@@ -33,14 +33,13 @@ type system struct {
 	base string
 	pool *pgxpool.Pool
 	env  []string
-	// topic is the test's own: a bulk retry's workflow id is its topic's, and
-	// the tests share a Temporal namespace.
+	// topic and dlqTopic contain the name of the test.
 	topic, dlqTopic string
 	// token is the bearer token of requests that show sends.
 	token string
-	// programs is the folder of another version's programs, if they are not this one's.
+	// programs is the folder of the programs of another version; empty for this version.
 	programs string
-	// image makes the commands of programs that run in their image.
+	// image makes the commands of programs that run in a container image; nil for processes.
 	image func(name string, args ...string) *exec.Cmd
 }
 
@@ -58,8 +57,8 @@ func newSystem(t *testing.T, cluster *kfake.Cluster) *system {
 	return newSystemAt(t, u, temporaltest.Address(t), cluster)
 }
 
-// newSystemAt is newSystem with other addresses of the database and Temporal, such as those
-// of proxies.
+// newSystemAt is newSystem with other addresses of the database and Temporal, such as the
+// addresses of proxies.
 func newSystemAt(t *testing.T, u *url.URL, temporal string, cluster *kfake.Cluster) *system {
 	t.Helper()
 	s := &system{t: t, pool: dbtest.Pool(t, dbtest.URL(t)), topic: t.Name() + ".v1", dlqTopic: t.Name() + ".dlq.v1"}
@@ -69,7 +68,7 @@ func newSystemAt(t *testing.T, u *url.URL, temporal string, cluster *kfake.Clust
 	return s
 }
 
-// environment is that of the programs.
+// environment is the environment of the programs.
 func environment(t *testing.T, u *url.URL, temporal string, cluster interface{ ListenAddrs() []string }) []string {
 	t.Helper()
 	password, _ := u.User.Password()
@@ -158,7 +157,7 @@ func (p *program) end() error {
 	return nil
 }
 
-// call makes a request and decodes the answer into a map.
+// call makes a request without a body, and decodes the answer into a map.
 func (s *system) call(method, path string, headers ...string) (int, map[string]any) {
 	s.t.Helper()
 	return s.send(method, path, http.NoBody, headers...)
@@ -193,18 +192,18 @@ func (s *system) eventually(what string, condition func() bool) {
 	require.Eventually(s.t, condition, 60*time.Second, 20*time.Millisecond, what)
 }
 
-// givenAddresses are those that freeAddress has returned.
+// givenAddresses are the addresses that freeAddress has returned.
 var givenAddresses sync.Map
 
-// freeAddress returns an address that is unused now. Its port is below those that the system gives
-// to connections and to listeners on port 0. So others do not take it before a program listens
+// freeAddress returns an unused address. Its port is below the ports that the system gives to
+// connections and to listeners on port 0. So nobody takes the port before a program listens
 // there, or while the program restarts.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
 		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_000))
 		if _, given := givenAddresses.LoadOrStore(address, true); given {
-			continue // the test that has it may not listen yet, and must not find it in use here
+			continue // another test has the address, and may not listen there yet
 		}
 		if listener, err := net.Listen("tcp", address); err == nil {
 			require.NoError(t, listener.Close())
@@ -215,7 +214,7 @@ func freeAddress(t *testing.T) string {
 	return ""
 }
 
-// lockedBuffer keeps the buffer unembedded: its ReadFrom would go round the lock.
+// lockedBuffer does not embed its buffer, whose method ReadFrom would bypass the lock.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -9,8 +9,8 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// retry sends every message back: some alone, the others in a bulk retry. These are the
-// steps that the workflows make.
+// retry sends every message back: some by single retries, the others in a bulk retry. It
+// makes the same steps as the workflows.
 func (r *round) retry(circle int) {
 	for i := 0; i < len(r.ids); i += 50 {
 		r.retryAlone(circle, r.ids[i])
@@ -41,7 +41,7 @@ func (r *round) retryAlone(circle int, id dlq.ID) {
 	require.True(r.t, ended)
 }
 
-// retryPage reports whether there was a page.
+// retryPage sends the next page of a lane, and reports whether there was a page.
 func (r *round) retryPage(circle int, lane dlq.Lane) bool {
 	ctx := r.t.Context()
 	claim, _, err := r.store.NextPage(ctx, lane, nil, true)
@@ -64,7 +64,7 @@ func (r *round) retryPage(circle int, lane dlq.Lane) bool {
 	return true
 }
 
-// publish sends messages, which must be those that the dead-letter topic has.
+// publish sends messages, after it has compared them with the dead letters of the round.
 func (r *round) publish(circle int, envelopes ...dlq.Envelope) {
 	for _, e := range envelopes {
 		i, known := r.index[e.ID]

@@ -27,7 +27,7 @@ const (
 	partitions = 3
 )
 
-// round is some records, with a broker and a database of their own. Its slices have one
+// round has some records, and a broker and a database of its own. Its slices have one
 // element for each record.
 type round struct {
 	t       *testing.T
@@ -35,11 +35,11 @@ type round struct {
 	letters []dlqtest.Letter
 	bytes   int64 // of all letters
 
-	consumed []dlq.Record // as the original topic last had it
-	dead     []dlq.Record // as the dead-letter topic last had it
-	by       []string     // the framework that made it
-	ids      []dlq.ID     // of its message
-	previous []dlq.ID     // of its message before that
+	consumed []dlq.Record // the newest record in the original topic
+	dead     []dlq.Record // the newest record in the dead-letter topic
+	by       []string     // the framework that wrote the newest dead letter
+	ids      []dlq.ID     // the id of its newest message
+	previous []dlq.ID     // the id of the message before the newest
 	index    map[dlq.ID]int
 
 	producer, consumer *kgo.Client
@@ -54,7 +54,7 @@ func newRound(t *testing.T, seed uint64, n int) *round {
 	r := &round{t: t, random: dlqtest.NewRandom(seed), letters: make([]dlqtest.Letter, n), consumed: make([]dlq.Record, n),
 		dead: make([]dlq.Record, n), by: make([]string, n), ids: make([]dlq.ID, n)}
 	for i := range r.letters {
-		switch i { // the limits, in every round
+		switch i { // every round has the largest value and the most headers
 		case n / 2:
 			r.letters[i] = r.random.LetterOf(dlqtest.LargestValue, 3)
 		case n / 3:
@@ -113,7 +113,7 @@ func (r *round) startManager() {
 }
 
 // fail makes a dead letter of each record, by another framework than before, and waits
-// until all are stored.
+// until all dead letters are stored.
 func (r *round) fail(circle int) {
 	records := make([]*kgo.Record, len(r.letters))
 	for i := range records {
@@ -163,7 +163,7 @@ func (r *round) requireLinks(circle int) {
 	require.Len(r.t, r.letters, found)
 }
 
-// consume reads the records that were sent back: each once, and as its producer wrote it.
+// consume reads the records that were sent back: each record once, as its producer wrote it.
 func (r *round) consume(circle int) {
 	seen := map[dlq.ID]bool{}
 	ctx, cancel := context.WithTimeout(r.t.Context(), timeout)
@@ -200,7 +200,7 @@ func (r *round) requireOwn(circle int, record *kgo.Record) dlq.ID {
 	return id
 }
 
-// requireNothingElse checks that there are no other records and no other messages.
+// requireNothingElse checks that there are no further records and no further messages.
 func (r *round) requireNothingElse() {
 	ends, err := kadm.NewClient(r.producer).ListEndOffsets(r.t.Context(), topic, dlqTopic)
 	require.NoError(r.t, err)
