@@ -35,7 +35,7 @@ type Options struct {
 	Docs string
 	// Base is the path before all pages as a browser sees it, such as /dlq. Default: none.
 	Base string
-	// Origin is the scheme and host of this server in browsers, if a proxy changes the header Host. Default: those of the request.
+	// Origin is the scheme and host of this server in browsers, if a proxy changes the header Host. Default: Host, with https if Secure.
 	Origin string
 	// Secure makes cookies that browsers send by HTTPS only.
 	Secure bool

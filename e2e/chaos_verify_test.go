@@ -114,7 +114,8 @@ func (c *chaos) checkCounters(e *evidence) {
 			}
 		}
 		isTooLow, isTooHigh := l.retryCount < 1+l.failures, l.retryCount > 1+l.failures
-		if !l.byHand && (isTooLow && !l.late || isTooHigh && !l.sentIn(restores)) { // released claims are not counted
+		// Released and skipped claims are not counted. A failed claim leaves an attempt.
+		if !l.byHand && (isTooLow && !l.late || isTooHigh && !l.sentIn(restores)) {
 			counts.add("%s", l)
 		}
 	}
