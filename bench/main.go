@@ -119,7 +119,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 	flags.IntVar(&o.few, "few", 20_000, "messages of a short bulk retry")
 	flags.IntVar(&o.stored, "stored", 2_000_000, "messages in a large table")
 	flags.IntVar(&o.beside, "beside", 0, "messages of another topic in the tables of rows 1, 3, 4, 5 and 15")
-	flags.BoolVar(&o.bare, "bare", false, "a large table without payloads and bodies, for rows 9 and 14")
+	flags.BoolVar(&o.bare, "bare", false, "a large table without payloads and bodies, for rows 14 and 19")
 	flags.IntVar(&o.single, "single", 400, "messages that get a workflow each")
 	flags.IntVar(&o.lanes, "lanes", 4, "lanes of a bulk retry, and connections of the ingest")
 	flags.DurationVar(&o.soak, "soak", 0, "instead of the rows, load everything at once for this time; write soak.md and soak.svg")

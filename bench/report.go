@@ -76,7 +76,7 @@ func (b *bench) markdown() string {
 	var s strings.Builder
 	s.WriteString("# Measurements\n\n" + b.heading() + "\n\n")
 	if b.quick {
-		s.WriteString("**A quick run with a fiftieth of the sizes: whose stable lines have bounds, not a measurement.**\n\n")
+		s.WriteString("**A quick run with a fiftieth of the sizes. Its stable lines have bounds; it is no measurement.**\n\n")
 	}
 	s.WriteString("| # | measurement | ours | baseline | ratio or value | target | met |\n|--:|---|---|---|---|---|---|\n")
 	for _, r := range b.rows {

@@ -136,8 +136,7 @@ func (c *chaos) readWritten() []*letter {
 // a job's scope comes from the table, because the API does not return it.
 func (c *chaos) readJobs() []*ended {
 	rows, err := c.pool.Query(c.t.Context(), `
-		SELECT id::text, COALESCE((to_jsonb(b)->>'lanes')::int, 4), COALESCE((to_jsonb(b)->>'bound')::bigint, 9223372036854775807)
-		FROM dlq.dlq_jobs b ORDER BY started_at`)
+		SELECT id::text, lanes, upper_bound FROM dlq.dlq_jobs ORDER BY started_at`)
 	require.NoError(c.t, err)
 	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*ended, error) {
 		j := &ended{}

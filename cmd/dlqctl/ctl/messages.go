@@ -130,13 +130,24 @@ func (s *session) editValue(ctx context.Context, id, file string, request *clien
 	return nil
 }
 
-// awaitRetry waits until the message of a running retry is not RETRYING, and shows the message.
+// awaitRetry waits until a running retry has ended, and shows the message. Until a worker has claimed the message, the message is
+// PENDING as it is after a retry that failed. So a retry that has not begun has ended only if the message has changed.
 func (s *session) awaitRetry(ctx context.Context, running *client.Answer[client.Retry], p *printer) error {
 	s.note(fmt.Sprintf("The retry is still running: %s. Ctrl-C leaves it running.", running.Value.WorkflowID))
 	var message client.MessageDetail
+	isUnclaimed := running.Value.Status == client.StatusPENDING
+	var first *client.Timestamp // of the first answer
 	ended := func(answer json.RawMessage) (bool, error) {
-		err := json.Unmarshal(answer, &message)
-		return message.Status != client.StatusRETRYING, err
+		message = client.MessageDetail{}
+		if err := json.Unmarshal(answer, &message); err != nil {
+			return false, err
+		}
+		if first == nil {
+			first = new(message.UpdatedAt)
+		}
+		isUnclaimed = isUnclaimed && message.Status == client.StatusPENDING && message.RetryCount == running.Value.RetryCount &&
+			message.UpdatedAt.Equal(*first)
+		return !isUnclaimed && message.Status != client.StatusRETRYING, nil
 	}
 	answer, err := client.Follow(ctx, s.client, running.Location(), ended, nil)
 	if err != nil {
