@@ -58,7 +58,8 @@ func (a access) check(topic string) error {
 	return err
 }
 
-// require returns an error that names the topic, which the sender has named, if it lacks the permission of the route there.
+// require returns nil if the principal has the permission of the route on the topic. Otherwise the error names the topic,
+// which the sender has named.
 func (a access) require(topic string) error {
 	if a.MayOn(a.permission, topic) {
 		return nil

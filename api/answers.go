@@ -65,7 +65,7 @@ func (s *Server) peakOfList() int64 {
 	return peakOf(answerList) + s.maskMemory(2*timesRead*exportPart+maskRoom)
 }
 
-// maskMemory returns bytes if parts of messages may be hidden, and 0 otherwise.
+// maskMemory returns its argument if masking is configured, and 0 otherwise.
 func (s *Server) maskMemory(bytes int64) int64 {
 	if s.options.Masking == nil {
 		return 0

@@ -109,7 +109,7 @@ func (g guard) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	if err != nil {
 		return dlq.Message{}, err
 	}
-	if g.masking.For(m.DLQTopic, m.OriginalTopic) != nil { // the record that they may quote was not read
+	if g.masking.For(m.DLQTopic, m.OriginalTopic) != nil { // the error and the payload may quote the record, which was not read
 		m.ErrorMessage, m.ErrorClass, m.Payload = "", "", nil
 	}
 	return m, nil

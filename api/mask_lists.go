@@ -80,7 +80,7 @@ func (g guard) read(ctx context.Context, wanted []unread) error {
 	return nil
 }
 
-// readParts passes to take the messages that still exist and are not too large.
+// readParts calls take with each message that still exists and is not too large.
 func (g guard) readParts(ctx context.Context, query dlq.DetailQuery, take func(*dlq.Detail)) error {
 	if len(query.IDs) == 0 {
 		return nil

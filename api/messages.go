@@ -91,12 +91,13 @@ type targetView struct {
 	URL       string `json:"url,omitempty"`
 }
 
-// viewTarget is null for a message that was not delivered, or whose target is unknown.
+// viewTarget is null for a message that was not delivered, or whose target is unknown. A position without a target is in
+// the original topic.
 func viewTarget(m *dlq.Message, verdict dlq.Verdict) *targetView {
-	if m.Ended() != dlq.ResolutionDelivered || verdict.Target == "" {
+	if m.Ended() != dlq.ResolutionDelivered || verdict.Target == "" && (m.TargetPartition == nil || m.TargetOffset == nil) {
 		return nil
 	}
-	return &targetView{Topic: verdict.Target, Partition: m.TargetPartition, Offset: m.TargetOffset}
+	return &targetView{Topic: cmp.Or(verdict.Target, m.OriginalTopic), Partition: m.TargetPartition, Offset: m.TargetOffset}
 }
 
 type sourceView struct {

@@ -90,7 +90,7 @@ func (b *body) topicName() string {
 	return value
 }
 
-// id reads an id; zero if it is not given. In an error, what is the kind of its resource.
+// id reads an id; zero if it is not given. Errors name the kind of resource, which is the parameter what.
 func (b *body) id(name, what string) dlq.ID {
 	value, given := b.one(name)
 	id, err := dlq.ParseID(value)

@@ -31,7 +31,7 @@ func newShares(size int64) *shares {
 
 func (s *shares) half() int64 { return max(s.size/2, 1) }
 
-// join begins a request of a client. It returns nil if the client has most requests already.
+// join begins a request of a client. It returns nil if the client already has as many requests as most allows.
 func (s *shares) join(client string, most int) *share {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -98,7 +98,8 @@ func (b *bench) howSidesSend() string {
 	if !b.areInTurns() {
 		return "the sides send one after another"
 	}
-	return fmt.Sprintf("the sides of rows 1 and 15 send in turns of %s, since the machine's speed changes from second to second", turnLength)
+	return fmt.Sprintf("the sides send in turns of %s, since the machine's speed changes from second to second; "+
+		"the server's background work, such as autovacuum, counts for the side that has the turn", turnLength)
 }
 
 // sendInTurns lets the sides send their messages in turns. With -profile or -beside they send one after another: a

@@ -12,7 +12,7 @@ import (
 
 // turnLength is how long a side works before the next side has its turn. The speed of a shared machine changes from second to second,
 // by up to a factor of two. So sides that run one after another run at different speeds of the machine.
-const turnLength = 250 * time.Millisecond
+const turnLength = time.Second
 
 // side is one side of a comparison whose sides take turns.
 type side struct {
@@ -27,12 +27,16 @@ type side struct {
 }
 
 // takeTurns lets the sides send their messages. One side works at a time, and the lanes of the other sides wait before
-// their next publish. When only one side is left, its turn lasts until it has sent all messages.
+// their next publish. When only one side is left, its turn lasts until it has sent all messages. The order changes each
+// time, so that no side always works after the same other side.
 func (b *bench) takeTurns(ctx context.Context, sides []*side) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	group, all := errgroup.WithContext(ctx)
 	for _, s := range sides {
 		s.done, s.timings.turn = make(chan struct{}), &turn{}
 		s.timings.turn.gate.Lock()
+		defer s.timings.turn.gate.Unlock() // nobody waits after an error
 		group.Go(func() error {
 			defer close(s.done)
 			s.timings.turn.await()
@@ -46,12 +50,13 @@ func (b *bench) takeTurns(ctx context.Context, sides []*side) error {
 			}
 		}
 		working = slices.DeleteFunc(working, (*side).isDone)
+		slices.Reverse(working)
 	}
 	return group.Wait()
 }
 
-// takeTurn measures a turn of a side. The turn ends when all lanes of the side wait, so a side does nothing in the turns of
-// the other sides.
+// takeTurn measures a turn of a side. The turn ends when all lanes of the side wait, so the lanes of a side make no
+// calls in the turns of the other sides.
 func (b *bench) takeTurn(ctx context.Context, s *side, isAlone bool) error {
 	wal, err := b.walPosition(ctx)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 func TestTheLongestGlobThatMatchesATopicHasItsValue(t *testing.T) {
 	t.Parallel()
-	values, err := newGlobMap(map[string]string{"orders.x.v1": "name", "orders.*.v*": "longer", "orders.*": "shorter", "*.x.v1": "as long", "*": "any"})
+	values, err := newGlobMap(map[string]string{"orders.x.v1": "name", "orders.*.v*": "longer", "orders.*": "shorter", "*.x.v1": "as long", "*.x.v*": "as long, with more wildcards", "*": "any"})
 	require.NoError(t, err)
 	for topic, want := range map[string]string{
 		"orders.x.v1": "name", "orders.y.v1": "longer", "orders.y": "shorter", "shop.x.v1": "as long", "shop": "any",

@@ -24,8 +24,8 @@ func (l RecordLink) Problem() string {
 	return linkProblem(string(l), "{topic}", "{partition}", "{offset}")
 }
 
-// URL is the address of a trace; empty if the id has other characters than letters, digits, - and _, as a hidden id has. Tracing
-// systems use no other characters, with which whoever writes a dead letter could lead the link to another address.
+// URL is the address of a trace; empty if the id is hidden, or has characters other than letters, digits, - and _. Ids of tracing
+// systems have only these. Other characters could lead the link to another address.
 func (l TraceLink) URL(id string) string {
 	if !traceID.MatchString(id) {
 		return ""

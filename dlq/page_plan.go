@@ -195,7 +195,8 @@ type JobLimits struct {
 	Step *int64
 }
 
-// rateBurst is the longest unused time that counts for later claims. maxRateWait is the longest time of a claim: a message at rate 1.
+// rateBurst is the longest unused time that counts for later claims. maxRateWait is the time that a claim of one
+// message uses up at the rate 1, which is the longest.
 const (
 	rateBurst   = 100 * time.Millisecond
 	maxRateWait = time.Second

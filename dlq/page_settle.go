@@ -44,7 +44,7 @@ type Settlement struct {
 }
 
 // Settle decides what follows from the outcomes. ended has the claims that the outcomes have ended. If the lane has lost
-// a claim, its outcome is not counted, but still opens the target.
+// a claim, the outcome is not counted. But a target that acknowledged or rejected the message is open.
 func Settle(outcomes []PageOutcome, ended map[ID]*EndedClaim) Settlement {
 	s := Settlement{}
 	refused := map[Target]bool{}

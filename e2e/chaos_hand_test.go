@@ -37,7 +37,7 @@ type handStatement struct {
 	again bool
 }
 
-// byHand are statements that change rows of the dead-letter topics.
+// byHand are statements that change rows of the topics of the chaos.
 var byHand = []handStatement{
 	{what: "retry begins", sql: `
 		UPDATE dlq.dlq_messages SET status = 'RETRYING', last_retry_at = NOW()

@@ -56,7 +56,7 @@ type WatermarkPoller struct {
 	lease    dlq.WatermarkLease
 	// pending has the targets whose offsets were fetched and are not published yet.
 	pending map[int32]*pendingTarget
-	// groups has the groups of the latest fetch, with why Kafka refused them, and at the time of that fetch.
+	// groups has the groups of the latest fetch, and why Kafka refused each. at is the time of that fetch.
 	groups map[string]string
 	at     time.Time
 	denied hourly

@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_messages (
     updated_at       TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
     last_retry_at    TIMESTAMPTZ,
 
-    -- Columns that are in indexes come first, since PostgreSQL reaches a column through the columns before it.
+    -- Columns of indexes come directly after the ten documented columns: PostgreSQL reaches a column through the columns before it.
     seq              BIGINT       NOT NULL GENERATED ALWAYS AS IDENTITY, -- order of arrival, with gaps
     -- Hash of the record key, which decides the lane of a bulk retry. A message without a key
     -- has a random hash, since such a message has no order.
@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_messages (
     previous_id      UUID,                              -- the message that this message was before a retry that failed again
     dlq_topic        VARCHAR(255) NOT NULL DEFAULT '',  -- where the message was read; '' in rows of other programs
 
-    workflow_id      TEXT         NOT NULL DEFAULT '',  -- the workflow that retries the message, or did so last; '' without a retry
+    workflow_id      TEXT         NOT NULL DEFAULT '',  -- the workflow that retries the message, or did so last; '' if none has
     -- The claim's token: the first run id of a single retry's workflow, or the id of the bulk
     -- retry. The id stays after the retry; '' without a retry.
     owner_token      TEXT         NOT NULL DEFAULT '',

@@ -348,7 +348,7 @@ func avroDuration(value any) (b []byte, ok bool) {
 	return b, len(parts) == 3
 }
 
-// unscaled is the inverse of decimal: the shortest two's complement, or for a fixed a number of its length.
+// unscaled is the inverse of decimal: the shortest two's complement, or for a fixed, a number of the length of the fixed.
 func unscaled(text string, t *avroType) ([]byte, bool) {
 	digits, fraction, _ := strings.Cut(text, ".")
 	isLong := len(text) > 3*maxDecimal || t.size > maxDecimal

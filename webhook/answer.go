@@ -40,7 +40,7 @@ const (
 //     still running), 423 and 425.
 //   - The record itself is refused with 411, 414, 415 and 431.
 //   - All other redirects and 4xx, such as 404, 405 and 410, mean that the URL or the endpoint
-//     has to be changed. The message is not at fault, and an attempt soon does not help, as with 401.
+//     has to be changed. The message is not at fault, and another attempt soon would not help, as with 401.
 func categoryOf(status int, h http.Header) dlq.Category {
 	if status == statusNonRetryable || strings.EqualFold(strings.TrimSpace(h.Get(headerNonRetryable)), "true") {
 		return dlq.CategoryBadData

@@ -53,8 +53,9 @@ func (c *Client) Installation(ctx context.Context) (s Installation, err error) {
 			}
 		}
 		s.AttributeCommand = CreateSearchAttributes(namespace)
+	// Without the right, or on a server without this call, the attributes stay unknown.
 	case !errors.As(err, new(*serviceerror.PermissionDenied)) && !errors.As(err, new(*serviceerror.Unimplemented)):
-		return s, toDomain(ctx, err) // else the user or the server does not tell
+		return s, toDomain(ctx, err)
 	}
 
 	s.Schedule = c.archiveSchedule()

@@ -55,7 +55,8 @@ func (s *Store) Replace(ctx context.Context, asked *dlq.Operation, id dlq.ID, ed
 	return dlq.Message{}, fmt.Errorf("store: replace message %s: %w", id, errUnsettled)
 }
 
-// replaceError returns why a message cannot be replaced; nil if it can be replaced since its latest change.
+// replaceError returns why a message cannot be replaced; nil if the change of another
+// client has made it replaceable meanwhile.
 func (s *Store) replaceError(ctx context.Context, m *dlq.Message) error {
 	if m.Ended() == dlq.ResolutionReplaced {
 		copyID, found, err := s.editedCopy(ctx, m.ID)

@@ -194,7 +194,8 @@ func (s *Store) Groups(ctx context.Context, q dlq.GroupQuery) (page dlq.PageOf[d
 // within are counted, unless within is empty; a group without such a message is not found.
 func (s *Store) Group(ctx context.Context, id dlq.ID, within string) (dlq.Group, error) {
 	sql := grouped(groupsSQL, &dlq.GroupQuery{Within: within})
-	return queryExisting(ctx, s, "read group", dlq.GroupNotFound(id), scanGroup, sql, pgx.NamedArgs{"ids": uuids([]dlq.ID{id}), "within": within}, onceByIndexSQL)
+	args := pgx.NamedArgs{"ids": uuids([]dlq.ID{id}), "within": within}
+	return queryExisting(ctx, s, "read group", dlq.GroupNotFound(id), scanGroup, sql, args, onceByIndexSQL)
 }
 
 func scanGroup(row pgx.CollectableRow) (g dlq.Group, err error) {

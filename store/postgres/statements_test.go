@@ -412,7 +412,7 @@ func TestEveryStatement(t *testing.T) {
 		"recordRunsSQL":   {{args: old, uses: "idx_dlq_audit_at"}},
 		"purgeBatchSQL":   {{args: old, uses: bodies + " | " + outbox + " " + bodies + " " + attempts + " idx_dlq_messages_archive_updated_at"}},
 
-		"inOrderSQL": {{}}, "byIndexSQL": {{}}, "lanePlanSQL": {{}}, "shortWaitSQL": {{}}, "batchPlanSQL": {{}}, "ingestTimeoutSQL": {{}},
+		"inOrderSQL": {{}}, "byIndexSQL": {{}}, "onceByIndexSQL": {{}}, "lanePlanSQL": {{}}, "shortWaitSQL": {{}}, "batchPlanSQL": {{}}, "ingestTimeoutSQL": {{}},
 		"idleTimeoutSQL": {{}}, "lockTimeoutSQL": {{}}, "userTimeoutSQL": {{}}, "keepaliveSQL": {{}}, "isolationSQL": {{}},
 		"timeLimitSQL": {{args: pgx.NamedArgs{"milliseconds": "1000"}}}, "batchTimeSQL": {{args: actionJob}},
 	}

@@ -137,7 +137,7 @@ func examine(ctx context.Context, load func() (*config.Config, error)) findings 
 	})
 }
 
-// maxGathered is how many things are looked at at once.
+// maxGathered limits how many things are looked at in parallel.
 const maxGathered = 64
 
 // gather looks at several things at once. The findings have the order of the things.
