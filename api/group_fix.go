@@ -15,19 +15,19 @@ import (
 
 // Ends reads the ends of partitions.
 type Ends interface {
-	// EndOffsets returns the end of every partition of the topics that exist, sorted by topic
-	// and partition. The error is dlq.ErrUnavailable while Kafka is unavailable.
+	// EndOffsets returns the ends of the partitions of the topics that exist and may be read, sorted by
+	// topic and partition. The error is dlq.ErrUnavailable while Kafka is unavailable.
 	EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffset, error)
 }
 
-// Limits of a fix: the topics whose ends are read, and the ends of each topic in the answer.
-// Whoever writes dead letters chooses the names of original topics.
+// A fix reads the ends of so many topics, and shows so many ends of each topic.
+// Both are limits because whoever writes dead letters can name any number of original topics.
 const (
 	maxFixTopics = 100
 	maxShownEnds = 100
 )
 
-// fixedView is a group with the marks of its fix.
+// fixedView is a group, and the ends of topics at its fix.
 type fixedView struct {
 	Group    groupView      `json:"group"`
 	FixedAt  timestamp      `json:"fixed_at"`
@@ -36,7 +36,7 @@ type fixedView struct {
 	Note     string         `json:"note"`
 }
 
-// markView is the end of a topic at the fix. It shows at most maxShownEnds ends.
+// markView has the ends of a topic at the fix, at most maxShownEnds.
 type markView struct {
 	Topic      string    `json:"topic"`
 	Partitions int       `json:"partitions"`
@@ -124,7 +124,7 @@ func originalTopics(g *dlq.Group) []string {
 	})
 }
 
-// viewMarks hides the offsets from principals that may see some topics only: the headers of
+// viewMarks hides the offsets from principals that may fix groups of some topics only: the headers of
 // a dead letter can name any topic as its origin.
 func viewMarks(ctx context.Context, ends []dlq.EndOffset) []markView {
 	seesAll, marks := accessOf(ctx).withinRoute() == "", []markView{}
@@ -155,8 +155,8 @@ func (s *Server) regressionNote(ctx context.Context, c *fiber.Ctx, g *dlq.Group,
 	return note
 }
 
-// lacksOffset reports whether a message names no offset of its origin. It reports false if there is no
-// memory for the message.
+// lacksOffset reports whether a message names no offset of its origin. It also reports false if the
+// message cannot be read.
 func (s *Server) lacksOffset(ctx context.Context, c *fiber.Ctx, id dlq.ID) bool {
 	if id.IsZero() {
 		return false

@@ -18,7 +18,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// WatermarkStore keeps the committed offsets of consumer groups.
+// WatermarkStore keeps watermarks: the committed offsets of consumer groups.
 type WatermarkStore interface {
 	// LeaseWatermarks takes or renews the right to publish watermarks. taken is false while
 	// another process has the right.
@@ -56,7 +56,7 @@ type WatermarkPoller struct {
 	lease    dlq.WatermarkLease
 	// pending has the targets whose offsets were fetched and are not published yet.
 	pending map[int32]*pendingTarget
-	// groups has the groups of the latest fetch, and why Kafka refused each. at is the time of that fetch.
+	// groups has, for each group of the latest fetch, why Kafka refused it; empty if it did not. at is the time of that fetch.
 	groups map[string]string
 	at     time.Time
 	denied hourly
@@ -192,7 +192,7 @@ func (w *WatermarkPoller) fetch(ctx context.Context) error {
 	return nil
 }
 
-// groupsOf returns the fetched groups with why Kafka refused them, and the groups that are away. It fails if all are away.
+// groupsOf returns, for each fetched group, why Kafka refused it or an empty text, and the groups that are away. It fails if all are away.
 func (w *WatermarkPoller) groupsOf(offsets kadm.FetchOffsetsResponses) (groups map[string]string, away []string, err error) {
 	groups = map[string]string{}
 	for group, fetched := range offsets {
@@ -216,7 +216,7 @@ func (w *WatermarkPoller) groupsOf(offsets kadm.FetchOffsetsResponses) (groups m
 	return groups, away, err
 }
 
-// committed are the offsets of all groups in a target.
+// committed are the offsets that all groups have in a target.
 func committed(offsets kadm.FetchOffsetsResponses, target *dlq.WatermarkTarget) (found []dlq.Watermark) {
 	for group, fetched := range offsets {
 		for partition, o := range fetched.Fetched[target.Topic] {
@@ -340,7 +340,7 @@ func (w *WatermarkPoller) forgetGone(ctx context.Context, behind map[partitionEn
 	limited, cancel := context.WithTimeout(ctx, offsetsTimeout)
 	defer cancel()
 	starts, err := w.admin.ListStartOffsets(limited, topics...)
-	if err != nil { // of some partitions; starts has the other partitions
+	if err != nil { // some partitions failed; starts has the other partitions
 		w.log.Warn("cannot find the starts of some dead-letter topics; trying again", zap.Error(err))
 	}
 	maps.DeleteFunc(behind, func(end partitionEnd, _ bool) bool {

@@ -12,7 +12,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// settle counts the messages whose claims the outcomes ended, and removes them from the page.
+// settle counts the messages whose claims have ended, and removes them from the page.
 func (t *step) settle(ctx context.Context) error {
 	r, settled := &t.row, &t.settled
 	r.counts.Retried += settled.Counts.Retried
@@ -30,7 +30,7 @@ func (t *step) settle(ctx context.Context) error {
 	return t.keepOwned(ctx)
 }
 
-// keepOwned removes the messages from the lane's page that the lane no longer owns.
+// keepOwned keeps in the lane's page only the messages that the lane still owns.
 func (t *step) keepOwned(ctx context.Context) error {
 	if len(t.page) == 0 {
 		return nil
@@ -45,7 +45,7 @@ func (t *step) keepOwned(ctx context.Context) error {
 }
 
 // write writes the plan and the lane's row, and commits. It also reads the records of the claimed messages,
-// unless their sum exceeds dlq.PageBytes.
+// unless these have more than dlq.PageBytes.
 func (t *step) write(ctx context.Context) error {
 	t.result.claim.Bytes = t.plan.Bytes()
 	err := t.send(ctx, func(batch *pgx.Batch) {
@@ -151,7 +151,7 @@ func (t *step) queueWaiting(batch *pgx.Batch, waiting []dlq.Candidate) {
 	batch.Queue(waitSQL, args)
 }
 
-// queuePlan puts the messages that have to wait into queues, and updates the queue that the page comes from.
+// queuePlan moves messages into queues and out of them, and updates the queues that the page comes from.
 func (t *step) queuePlan(batch *pgx.Batch) {
 	p, l := &t.plan, &t.listing
 	if len(p.Created) > 0 {

@@ -58,7 +58,7 @@ func (s *session) connectWith(source client.TokenSource) error {
 	return nil
 }
 
-// transport trusts the certificates of the context in addition to a pool. It is nil, for Go's default, if the context has none.
+// transport trusts the certificates of the context in addition to a pool. Without such certificates it is nil: Go's default.
 func (t target) transport(trusted *x509.CertPool) (http.RoundTripper, error) {
 	if t.CAFile == "" {
 		return nil, nil //nolint:nilnil // see above
@@ -90,7 +90,7 @@ func (s *session) showing(v view, run func(cmd *cobra.Command, args []string, p 
 	}
 }
 
-// unreachable tells once that the API is away, and once that it is back.
+// unreachable says once in each outage that the API is away, and once that it is back.
 func (s *session) unreachable(err error) {
 	switch {
 	case err == nil && s.away:
@@ -107,7 +107,7 @@ func (s *session) note(text string) {
 	fmt.Fprintln(s.Stderr, printable(text))
 }
 
-// endLine ends the line of the bar, so that the next text begins below it.
+// endLine ends the line of a progress bar, so that the next text begins below it.
 func (s *session) endLine() {
 	if s.drawn {
 		fmt.Fprintln(s.out)
@@ -134,7 +134,7 @@ func (s *session) readLine() (string, error) {
 // canAsk tells whether a person sees a question and can answer it.
 func (s *session) canAsk() bool { return terminal(s.Stdin) && terminal(s.Stderr) }
 
-// ask asks a person until ctx ends.
+// ask asks a person, and waits for the answer until ctx ends.
 func (s *session) ask(ctx context.Context, question string) (string, error) {
 	s.endLine()
 	fmt.Fprint(s.Stderr, printable(question))
@@ -169,8 +169,8 @@ type oneByte struct{ io.Reader }
 
 func (o oneByte) Read(p []byte) (int, error) { return o.Reader.Read(p[:min(1, len(p))]) }
 
-// confirm asks before a change. In a production context the person must type the name of the topic. Without a terminal, only
-// --yes allows the change.
+// confirm asks before a change, unless --yes is given. In production the person must type the name of the topic. Without a
+// terminal, only --yes allows the change.
 func (s *session) confirm(ctx context.Context, question, topic string) error {
 	if s.flags.yes {
 		return nil
@@ -192,7 +192,7 @@ func (s *session) confirm(ctx context.Context, question, topic string) error {
 	return nil
 }
 
-// doubt handles the error of a change. If the change may have happened, it notes the command that shows the record.
+// doubt handles the error of a change. If the change may have happened, it names the command that shows the result.
 func (s *session) doubt(err error, show, id string) error {
 	if show != "" && mayHaveHappened(err) {
 		s.note("It is not known whether the server has made the change. Look with: dlqctl " + show + " " + id)
