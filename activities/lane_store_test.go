@@ -2,6 +2,7 @@ package activities_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,6 +91,33 @@ func TestMessagesAcknowledgedInAnEarlierAttemptAreNotSentAgain(t *testing.T) {
 		m, err := l.store.Message(t.Context(), l.ids[name])
 		require.NoError(t, err)
 		require.Equal(t, want, []int64{int64(*m.TargetPartition), *m.TargetOffset})
+	}
+}
+
+func TestAnEntryOfAHeartbeatThatIsOddNeverMakesAnAcknowledgedMessageFail(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		entry string
+		sent  []string
+	}{
+		"without a result": {`{"id": "%s", "retry_count": 1}`, nil},
+		"unknown result":   {`{"id": "%s", "retry_count": 1, "result": "sent"}`, nil},
+		"undecodable":      {`{"id": "%s", "retry_count": 1, "result": 7}`, []string{"a1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
+			lane, err := l.store.OpenLane(t.Context(), l.lane.Job, 0, dlq.LaneAttempt{})
+			require.NoError(t, err)
+			_, _, err = l.store.NextPage(t.Context(), lane, nil, true)
+			require.NoError(t, err)
+			env := l.environment(t, l.store, l.target)
+			env.SetHeartbeatDetails(json.RawMessage(`{"acknowledged": [` + fmt.Sprintf(c.entry, l.ids["a1"]) + `]}`))
+			_, err = env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
+			require.NoError(t, err)
+			require.Equal(t, c.sent, l.target.asked)
+			require.Equal(t, dlq.JobCounts{Retried: 1}, l.counts(t))
+		})
 	}
 }
 

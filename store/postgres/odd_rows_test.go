@@ -415,3 +415,22 @@ func TestTheLimitsOfAGrantAreRecognised(t *testing.T) {
 		require.NoError(t, err)
 	}
 }
+
+func TestAMessageOfAJobWithAnotherWorkflowIsReleased(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	s := postgres.New(pool, dlqtest.Topics(t))
+	arrivals := dlqtest.Arrivals(1)
+	_, err := s.Ingest(t.Context(), arrivals, nil)
+	require.NoError(t, err)
+	job, err := s.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	claim, _, err := s.NextPage(t.Context(), dlqtest.Lane(job, 0), nil, true)
+	require.NoError(t, err)
+	require.Len(t, claim.Page, 1)
+	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_messages SET workflow_id = 'by hand', in_page = false, last_retry_at = now() - interval '1 day'`)
+	require.NoError(t, err)
+	owners, err := s.Owners(t.Context(), time.Now().Add(-time.Minute))
+	require.NoError(t, err)
+	require.Equal(t, []dlq.Owner{{WorkflowID: "by hand", Token: job.ID.String()}}, owners)
+}

@@ -212,14 +212,13 @@ func (t *step) choose(ctx context.Context) error {
 	if c.Limited && !t.isLocked { // the limits were set after begin looked for limits
 		c.Wait = queueRetryDelay
 	}
-	isAllowed := t.job.isRunning && quota > 0 && c.Wait == 0
-	if isAllowed && t.lane.Finalized {
+	if t.job.isRunning && t.lane.Finalized { // also at a limit, which a claim without an answer may have used up
 		if err := t.keepOwned(ctx); err != nil {
 			return err
 		}
 		c.Unfinished = len(t.page) > 0
-		isAllowed = !c.Unfinished
 	}
+	isAllowed := t.job.isRunning && quota > 0 && c.Wait == 0 && !c.Unfinished
 	isDue := t.queue != nil && t.queue.Due == 0
 	fromQueue := isAllowed && isDue && (!t.scans || !t.lane.ScanFirst)
 	isScan := isAllowed && !fromQueue && t.scans

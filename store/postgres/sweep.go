@@ -25,7 +25,7 @@ SELECT DISTINCT m.workflow_id, m.owner_token
 FROM dlq.dlq_messages m
 WHERE m.status = 'RETRYING' AND NOT m.in_page
 	AND COALESCE(m.last_retry_at, m.updated_at) NOT BETWEEN @claimed_before AND clock_timestamp()
-	AND m.owner_token <> ALL (ARRAY(SELECT id::text FROM dlq.dlq_jobs WHERE ended_at IS NULL))
+	AND (m.workflow_id, m.owner_token) NOT IN (SELECT workflow_id, id::text FROM dlq.dlq_jobs WHERE ended_at IS NULL)
 ORDER BY m.workflow_id, m.owner_token`
 
 // strayPagesSQL lets Owners and lists find RETRYING messages that are marked as messages of a

@@ -163,6 +163,23 @@ var pages = map[string]func(*testing.T, fixture){
 		require.Len(t, claim.Page, 1)
 	},
 
+	"a page whose claim got no answer is found, also after the last message of a step": func(t *testing.T, f fixture) {
+		f.store(dlqtest.Arrivals(2)...)
+		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
+		require.NoError(t, f.SetStepLimit(t.Context(), lane.Job, new(int64(1))))
+		page := f.tryClaim(lane).Page
+		require.Len(t, page, 1)
+		lane.Finalized = true
+		claim := f.tryClaim(lane)
+		require.True(t, claim.Unfinished)
+		require.Empty(t, claim.Page)
+
+		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+		claim = f.tryClaim(lane)
+		require.False(t, claim.Unfinished)
+		require.True(t, claim.StepLimitReached)
+	},
+
 	"a message of a page that another client has finalized holds up nothing": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(dlq.PageSize + 1)...)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
