@@ -434,3 +434,38 @@ func TestAMessageOfAJobWithAnotherWorkflowIsReleased(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []dlq.Owner{{WorkflowID: "by hand", Token: job.ID.String()}}, owners)
 }
+
+func TestAMessageThatWaitsIsQueuedInItsPlaceAlsoIfAnotherRetryHasDeliveredIt(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	s := postgres.New(pool, dlqtest.Topics(t))
+	arrivals := dlqtest.Arrivals(1, dlqtest.Key("k"))
+	_, err := s.Ingest(t.Context(), arrivals, nil)
+	require.NoError(t, err)
+	owner := dlqtest.Owner()
+	_, err = s.Claim(t.Context(), arrivals[0].ID, owner, dlq.ID{})
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_messages SET status = 'PENDING', retry_count = 0`)
+	require.NoError(t, err)
+	job, err := s.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1))
+	require.NoError(t, err)
+	lane := dlqtest.Lane(job, 0)
+	claim, _, err := s.NextPage(t.Context(), lane, nil, true)
+	require.NoError(t, err)
+	require.Len(t, claim.Page, 1)
+	_, isKept, err := s.Finalize(t.Context(), owner, dlqtest.Delivered(arrivals[0].ID))
+	require.NoError(t, err)
+	require.True(t, isKept)
+
+	outcomes := dlqtest.Outcomes(claim.Page, dlq.ResultWaiting)
+	outcomes[0].Wait = dlq.Wait{OfKey: true, Tries: 1}
+	_, err = s.FinalizePage(t.Context(), lane, outcomes)
+	require.NoError(t, err)
+	var seq [2]int64
+	var key [2]int32
+	require.NoError(t, pool.QueryRow(t.Context(), `
+		SELECT m.seq, w.seq, m.key_hash, w.key_hash
+		FROM dlq.dlq_messages m JOIN dlq.dlq_job_waiting w ON w.message_id = m.id`).Scan(&seq[0], &seq[1], &key[0], &key[1]))
+	require.Equal(t, seq[0], seq[1])
+	require.Equal(t, dlq.TargetKey(key[0], "orders"), key[1])
+}

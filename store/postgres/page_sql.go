@@ -29,7 +29,7 @@ WITH target AS MATERIALIZED (
 			AND (m.status = 'RETRYING' OR m.status = 'DEAD' AND m.resolution = 'given_up' AND (@left_statuses::text[])[o.result] = 'RESOLVED')
 		THEN true ELSE false END
 	RETURNING m.id, m.seq, m.key_hash, m.original_topic, m.status, o.target > 0 AND m.target_id IS NULL AS is_unnamed,
-		m.status = 'RESOLVED' AS is_delivered
+		(@left_statuses::text[])[o.result] = 'RESOLVED' AS is_delivered
 )
 SELECT array_agg(id), CASE WHEN is_delivered THEN 0 ELSE seq END, CASE WHEN is_delivered THEN 0 ELSE key_hash END,
 	CASE WHEN is_delivered THEN '' ELSE original_topic END, status, is_unnamed
