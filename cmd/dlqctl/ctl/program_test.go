@@ -438,39 +438,6 @@ func TestSentMessagesGoInBatchesWithAKey(t *testing.T) {
 	require.Contains(t, s.dlqctl(t, "messages", "send", "orders.dlq.v1").err, "message 2 is no JSON object")
 }
 
-func TestARetryIsFollowedUntilItHasEndedAlsoBeforeAWorkerHasClaimedTheMessage(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]struct {
-		state string
-		code  int
-	}{
-		"delivered": {`"status": "RESOLVED", "retry_count": 1, "updated_at": "2026-01-31T08:00:03.000+00:00"`, 0},
-		"failed":    {`"status": "PENDING", "retry_count": 1, "updated_at": "2026-01-31T08:00:03.000+00:00"`, 3},
-		"cancelled": {`"status": "PENDING", "retry_count": 0, "updated_at": "2026-01-31T08:00:03.000+00:00"`, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			states := []string{`"status": "PENDING", "retry_count": 0, "updated_at": "2026-01-31T08:00:01.000+00:00"`,
-				`"status": "RETRYING", "retry_count": 1, "updated_at": "2026-01-31T08:00:02.000+00:00"`, end.state}
-			s := server(t, map[string]http.HandlerFunc{
-				"POST /api/v1/dlq/messages/m/retry": func(w http.ResponseWriter, r *http.Request) {
-					w.Header().Set("Location", "/api/v1/dlq/messages/m")
-					w.Header().Set("Content-Type", "application/json")
-					w.WriteHeader(http.StatusAccepted)
-					answer(`{"id": "m", "workflow_id": "w", "status": "PENDING", "retry_count": 0}`)(w, r)
-				},
-				"GET /api/v1/dlq/messages/m": func(w http.ResponseWriter, r *http.Request) {
-					answer(`{"id": "m", `+states[0]+`}`)(w, r)
-					states = states[min(1, len(states)-1):]
-				},
-			})
-			ran := s.dlqctl(t, "messages", "retry", "m")
-			require.Equal(t, end.code, ran.code, ran.err)
-			require.Equal(t, []string{end.state}, states, "it reads the message until the end")
-		})
-	}
-}
-
 func TestADurationCountsFromTheServersClock(t *testing.T) {
 	t.Parallel()
 	var change string
