@@ -17,13 +17,24 @@ $$;
 
 CREATE SCHEMA IF NOT EXISTS dlq;
 
-CREATE OR REPLACE FUNCTION dlq.update_updated_at()
-RETURNS TRIGGER AS $$
+-- For statements that changed dlq_messages without setting updated_at, and for statements that ended the retry of a message
+-- without resetting in_page, which other programs do not know. Such statements write their rows twice. The second statement
+-- is planned anew each time, since a plan for a single row would take hours for a million rows.
+CREATE OR REPLACE FUNCTION dlq.update_updated_at() RETURNS TRIGGER
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
 BEGIN
-    NEW.updated_at = NOW();
-    RETURN NEW;
+    IF EXISTS (SELECT FROM updated WHERE updated_at <> now() OR in_page AND status <> 'RETRYING') THEN
+        EXECUTE 'UPDATE dlq.dlq_messages m
+            SET updated_at = CASE WHEN n.updated_at = o.updated_at THEN now() ELSE m.updated_at END, in_page = m.in_page AND m.status = ''RETRYING''
+            FROM updated n
+            JOIN outdated o ON o.id = n.id
+            WHERE m.id = n.id AND (n.updated_at = o.updated_at AND m.updated_at <> now() OR m.in_page AND m.status <> ''RETRYING'')';
+    END IF;
+    RETURN NULL;
 END;
-$$ LANGUAGE plpgsql;
+$$;
+REVOKE EXECUTE ON FUNCTION dlq.update_updated_at() FROM PUBLIC;
 
 -- dlq_schema: a single row. The number of a program is the newest migration that it knows. A migration
 -- that takes away parts of the schema raises oldest_program to the first program that works without

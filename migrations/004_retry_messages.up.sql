@@ -24,32 +24,21 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_retry_attempts (
 -- A message that an earlier retry has delivered does not become PENDING or DEAD, however the present retry
 -- ends, and even if somebody marks the message dead. It becomes RESOLVED, and belongs to the retry that delivered it.
 CREATE OR REPLACE FUNCTION dlq.keep_delivery() RETURNS TRIGGER
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    delivery dlq.dlq_retry_attempts;
 BEGIN
-    SELECT * INTO delivery
-    FROM dlq.dlq_retry_attempts
-    WHERE message_id = NEW.id AND result = 'delivered'
-    ORDER BY id DESC
-    LIMIT 1;
-    IF FOUND THEN
-        NEW.status = 'RESOLVED';
-        NEW.resolution = 'delivered';
-        NEW.workflow_id = delivery.workflow_id;
-        NEW.owner_token = delivery.owner_token;
-        NEW.target_id = delivery.target_id;
-        NEW.target_partition = delivery.target_partition;
-        NEW.target_offset = delivery.target_offset;
-    END IF;
-    RETURN NEW;
+    UPDATE dlq.dlq_messages m
+    SET status = 'RESOLVED', resolution = 'delivered', workflow_id = d.workflow_id, owner_token = d.owner_token,
+        target_id = d.target_id, target_partition = d.target_partition, target_offset = d.target_offset, updated_at = now()
+    FROM (SELECT * FROM dlq.dlq_retry_attempts WHERE message_id = NEW.id AND result = 'delivered' ORDER BY id DESC LIMIT 1) AS d
+    WHERE m.id = NEW.id AND m.status = NEW.status;
+    RETURN NULL;
 END;
 $$;
 REVOKE EXECUTE ON FUNCTION dlq.keep_delivery() FROM PUBLIC;
 
 CREATE OR REPLACE TRIGGER trg_dlq_messages_delivered
-    BEFORE UPDATE ON dlq.dlq_messages
+    AFTER UPDATE ON dlq.dlq_messages
     FOR EACH ROW
     WHEN (OLD.status = 'RETRYING' AND NEW.status IN ('PENDING', 'DEAD'))
     EXECUTE FUNCTION dlq.keep_delivery();
@@ -256,22 +245,6 @@ FROM dlq.dlq_jobs b
 JOIN dlq.dlq_job_lanes_now l ON l.job_id = b.id
 CROSS JOIN LATERAL unnest(l.page) AS p (id)
 WHERE b.ended_at IS NULL;
-
--- Other programs do not know in_page. They leave it set when they end the retry of a message in a
--- page, and may then retry the message by itself.
-CREATE OR REPLACE FUNCTION dlq.leave_page() RETURNS TRIGGER
-LANGUAGE plpgsql
-AS $$
-BEGIN
-    NEW.in_page = false;
-    RETURN NEW;
-END;
-$$;
-CREATE OR REPLACE TRIGGER trg_dlq_messages_left_page
-    BEFORE UPDATE ON dlq.dlq_messages
-    FOR EACH ROW
-    WHEN (OLD.in_page AND OLD.status <> 'RETRYING' AND NEW.status = 'RETRYING')
-    EXECUTE FUNCTION dlq.leave_page();
 
 -- Nobody finalizes the messages of a page any more once the row of the lane was deleted, or once the
 -- job has ended.

@@ -28,13 +28,19 @@ WITH target AS MATERIALIZED (
 	WHERE m.id = o.id AND CASE WHEN m.workflow_id = @workflow_id AND m.owner_token = @token AND m.retry_count = o.claim
 			AND (m.status = 'RETRYING' OR m.status = 'DEAD' AND m.resolution = 'given_up' AND (@left_statuses::text[])[o.result] = 'RESOLVED')
 		THEN true ELSE false END
-	RETURNING m.id, m.seq, m.key_hash, m.original_topic, m.status, o.target > 0 AND m.target_id IS NULL AS is_unnamed,
+	RETURNING m.id, m.seq, m.key_hash, m.original_topic,
+		CASE WHEN m.status IN ('PENDING', 'DEAD') AND ` + wasDelivered + ` THEN 'RESOLVED' ELSE m.status END AS status,
+		o.target > 0 AND m.target_id IS NULL AS is_unnamed,
 		(@left_statuses::text[])[o.result] = 'RESOLVED' AS is_delivered
 )
 SELECT array_agg(id), CASE WHEN is_delivered THEN 0 ELSE seq END, CASE WHEN is_delivered THEN 0 ELSE key_hash END,
 	CASE WHEN is_delivered THEN '' ELSE original_topic END, status, is_unnamed
 FROM ended
 GROUP BY 2, 3, 4, 5, 6`
+
+	// wasDelivered is a condition on messages that an earlier retry has delivered. After the statement, a trigger makes such
+	// messages RESOLVED.
+	wasDelivered = `EXISTS (SELECT FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id AND a.result = 'delivered')`
 
 	// nameTargetsSQL sets the target of the first messages that a target has acknowledged, once noteTargetsSQL has inserted the target.
 	nameTargetsSQL = `

@@ -85,19 +85,19 @@ func TestListsHaveTheMessagesThatAreBeingRetried(t *testing.T) {
 }
 
 // Another program finalized the messages of a page, and did not know its column.
-func TestAMessageThatLeftItsPageUnnoticedIsFoundWhenItIsRetriedAgain(t *testing.T) {
+func TestAMessageThatAnotherProgramTakesFromItsPageIsFoundWhenItIsRetriedAgain(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	p, arrivals, b, page := claimFirst(t, pool)
-	_, err := p.FinalizePage(t.Context(), dlqtest.Lane(b, 0), dlqtest.Outcomes(page, dlq.ResultFailed))
-	require.NoError(t, err)
-	for _, sql := range []string{
-		`UPDATE dlq.dlq_messages SET in_page = true WHERE owner_token = '` + b.ID.String() + `'`,
-		`UPDATE dlq.dlq_messages SET status = 'RETRYING', updated_at = clock_timestamp() WHERE in_page`,
-	} {
+	exec := func(sql string) {
+		t.Helper()
 		_, err := pool.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
+	exec(`UPDATE dlq.dlq_messages SET status = 'PENDING' WHERE in_page`)
+	_, err := p.FinalizePage(t.Context(), dlqtest.Lane(b, 0), dlqtest.Outcomes(page, dlq.ResultFailed))
+	require.NoError(t, err)
+	exec(`UPDATE dlq.dlq_messages SET status = 'RETRYING' WHERE owner_token = '` + b.ID.String() + `'`)
 	require.Equal(t, newestFirst(arrivals[:4]...), retrying(t, p, nil))
 }
 
