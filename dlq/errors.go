@@ -73,7 +73,7 @@ type OwnedError struct {
 	Owner Owner `json:"owner"`
 }
 
-// Error names the owner, so that an operator can find it in Temporal.
+// Error names the workflow, so that an operator can find it in Temporal.
 func (e *OwnedError) Error() string {
 	return fmt.Sprintf("message %s is being retried by workflow %s; wait for it or cancel it", e.ID, e.Owner.WorkflowID)
 }
@@ -92,8 +92,8 @@ var ErrSpecUnreadable = errors.New("the specification of the job cannot be read"
 // ErrBlocked means that another transaction did not release a lock in time. The call can be repeated.
 var ErrBlocked = fmt.Errorf("%w: blocked by a lock", ErrUnavailable)
 
-// ErrSlow means that the database did not finish a statement in time, and undid it. A
-// statement on fewer rows may be fast enough.
+// ErrSlow means that the database did not finish a statement in time. The statement was undone. A statement on fewer rows
+// may be fast enough.
 var ErrSlow = fmt.Errorf("%w: the database took too long", ErrUnavailable)
 
 // JobBusyError refuses a job because a different job is running on messages of the same topic.
@@ -142,15 +142,15 @@ func (c Category) Result() Result {
 // DeliveryError is the refusal of a target, with its category.
 type DeliveryError struct {
 	Category Category
-	// RetryAfter is how long the target asked to wait; zero when it did not.
+	// RetryAfter is how long the target asked to wait; zero if the target did not ask.
 	RetryAfter time.Duration
-	// TargetOnly is set when the whole topic is refused but other topics of the broker may
-	// work: the topic does not exist, or writing to it is not allowed.
+	// TargetOnly is set when the topic refuses all messages, but other topics of the broker may accept messages: the topic
+	// does not exist, or the client may not write to it.
 	TargetOnly bool
-	// MessageOnly is set when the record could not be read. So the error says nothing about the target.
+	// MessageOnly is set when the record could not be read. Then the error says nothing about the target.
 	MessageOnly bool
-	// MaybeMessage is set when an HTTP endpoint took the request, and so the message may be at
-	// fault: the endpoint answered 500, or did not answer. See LaneQueue.Keys.
+	// MaybeMessage is set when an HTTP endpoint has taken the request, and answered 500 or did not answer. Then the message
+	// may be at fault. See LaneQueue.Keys.
 	MaybeMessage bool
 	Err          error
 }

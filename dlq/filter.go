@@ -11,32 +11,31 @@ import (
 	"time"
 )
 
-// Limits of a filter: the ids that it may name, the headers and JSON paths together, and the
-// filters in Not.
+// Limits of a filter: the number of ids, the number of headers and JSON paths together, and the number of filters in Not.
 const (
 	MaxFilterIDs   = 1000
 	MaxFilterParts = 10
 	MaxFilterNots  = 10
 )
 
-// Filter selects messages of a topic, for lists, plans and jobs. Zero fields do not restrict.
-// A job stores its JSON. FilterFields describes the fields.
+// Filter selects messages of a topic, for lists, plans and jobs. Zero fields do not restrict. A job's row has the filter as
+// JSON. FilterFields describes the fields.
 type Filter struct {
-	// Topic is a dead-letter topic or an original topic. Required, except in Not.
+	// Topic is a dead-letter topic or an original topic. It is required, except in Not.
 	Topic    string   `json:"topic,omitempty"`
 	Statuses []Status `json:"statuses,omitempty"`
-	// ErrorContains is a part of the error message. Its case is ignored.
+	// ErrorContains is a part of the error message. Case is ignored.
 	ErrorContains string `json:"error_contains,omitempty"`
 	// Key is the exact record key. Nil does not restrict; an empty key is a key.
 	Key []byte `json:"key,omitzero"`
 	// CreatedFrom is inclusive, CreatedTo exclusive.
 	CreatedFrom time.Time `json:"created_from,omitzero"`
 	CreatedTo   time.Time `json:"created_to,omitzero"`
-	// IDs are at most MaxFilterIDs.
+	// IDs has at most MaxFilterIDs ids.
 	IDs []ID `json:"ids,omitempty"`
 	// Group is the group of the messages; zero does not restrict.
 	Group ID `json:"group,omitzero"`
-	// Class is the class of the error or of its cause, or the last part of its name.
+	// Class is the name of the class of the error or of its cause, or the last part of this name.
 	Class string `json:"class,omitempty"`
 	// ConsumerGroup is the group whose consumer failed.
 	ConsumerGroup string `json:"consumer_group,omitempty"`
@@ -57,12 +56,12 @@ type Filter struct {
 	Within string `json:"within,omitempty"`
 	// Archived selects among the archived messages instead of the live messages.
 	Archived bool `json:"archived,omitempty"`
-	// Not excludes the messages that match any of these filters. They are at most MaxFilterNots, and
-	// have negatable fields only. A message without the value does not match, so it is not excluded.
+	// Not excludes the messages that match any of these filters. It has at most MaxFilterNots filters, which have negatable
+	// fields only. A message that lacks the value of a field does not match, and so is not excluded.
 	Not []Filter `json:"not,omitempty"`
 }
 
-// FilterUse tells who uses a field of a filter, and how its messages are found.
+// FilterUse tells who uses a field of a filter, and how a store finds the messages.
 type FilterUse int
 
 const (
@@ -78,7 +77,8 @@ const (
 	ByBody
 	// ByMessage fields have an index of their own for live messages.
 	ByMessage
-	// ByText fields are texts that no index has. The signatures of groups tell which groups can match.
+	// ByText fields are texts that no index has. The signatures of groups, which are sets of trigrams, tell which groups
+	// can match.
 	ByText
 	// ByRecord fields make a list read each message.
 	ByRecord
@@ -86,12 +86,12 @@ const (
 
 // FilterField describes a field of Filter.
 type FilterField struct {
-	// Name is the name in queries and bodies, Part the query parameter for each value of headers and payload.
+	// Name is the name in queries and bodies. For headers and payload, Part is the query parameter of each value.
 	Name, Part string
 	// Max is the most characters of a text, the most items of a list, or the largest number.
 	Max int
 	Use FilterUse
-	// At returns the address of the field. Its type tells the type of the values.
+	// At returns the address of the field. The type of the pointer tells the type of the values.
 	At func(*Filter) any
 }
 
@@ -102,9 +102,9 @@ const (
 	negatable     = anywhere | Negatable
 )
 
-// FilterFields are the fields of a filter. The parameters of lists, the bodies of jobs, their
-// views, the audit and the stores read them here. A new field needs a line here, its condition in
-// store/postgres/filter.go, and its text in api/openapi.yaml.
+// FilterFields are the fields of a filter. The parameters of lists, the bodies and the answers of jobs, the audit and the
+// stores are made from this list. A new field needs a line here, its condition in store/postgres/filter.go, and its text in
+// api/openapi.yaml.
 var FilterFields = []FilterField{
 	{"status", "", len(Statuses), anywhere | InOrder, func(f *Filter) any { return &f.Statuses }},
 	{"error", "", maxFilterText, negatable | ByText, func(f *Filter) any { return &f.ErrorContains }},
@@ -179,7 +179,7 @@ func (f *Filter) Singles() (singles []Filter) {
 	return singles
 }
 
-// EffectiveStatuses are the statuses that match the filter, each once: all, unless it names some.
+// EffectiveStatuses are the statuses that match the filter, each once. A filter that names no status matches all statuses.
 func (f *Filter) EffectiveStatuses() []Status {
 	var statuses []Status
 	for _, status := range Statuses {
@@ -196,12 +196,12 @@ func (f *Filter) IsText() bool { return f.Has(ByText) }
 // IsLookup reports whether an index finds the messages of the filter.
 func (f *Filter) IsLookup() bool { return f.Has(ByBody) }
 
-// ReadsRecords reports whether a list reads each message to compare it with the filter. A filter
-// with Not is among these, since Not may exclude nearly all messages of a topic.
+// ReadsRecords reports whether a list reads each message to compare it with the filter. A list reads each message for a
+// filter with Not too, since Not may exclude nearly all messages of a topic.
 func (f *Filter) ReadsRecords() bool { return f.Has(ByRecord) || len(f.Not) > 0 }
 
-// IsSearch reports whether a list reads the records of a limited number of messages. More filters
-// are searches in the archive, which has fewer indexes.
+// IsSearch reports whether a list reads the records of a limited number of messages. In the archive, which has fewer
+// indexes, more filters are searches.
 func (f *Filter) IsSearch() bool {
 	unordered := func(field FilterField) bool { return !field.Is(InOrder) }
 	isSlow := f.ReadsRecords() || f.Archived && slices.ContainsFunc(f.Given(), unordered)
@@ -221,7 +221,8 @@ func (f *Filter) SearchScope() (scope, rest Filter) {
 // classSeparators end the namespace of a class.
 var classSeparators = []string{".", `\`, "::", "/"}
 
-// ClassSuffixes are the ends of a class whose last part is name; none if name has a namespace.
+// ClassSuffixes are the possible endings of the name of a class whose last part is name. There are none if name has a
+// namespace.
 func ClassSuffixes(name string) (suffixes []string) {
 	for _, separator := range classSeparators {
 		if strings.Contains(name, separator) {
@@ -232,8 +233,8 @@ func ClassSuffixes(name string) (suffixes []string) {
 	return suffixes
 }
 
-// Storable is the filter as a store keeps it, with sets in order, so that two requests for the same
-// work are equal. It shares no memory with f.
+// Storable is the filter as a store keeps it. Its lists are sorted and have no duplicates, so that two requests for the
+// same work are equal. It shares no memory with f.
 func (f *Filter) Storable() Filter {
 	s := *f
 	s.Topic = storableTopic(s.Topic)

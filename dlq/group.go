@@ -8,15 +8,15 @@ import (
 	"dlqmanager/dlq/fingerprint"
 )
 
-// MaxGroups is by default how many groups the messages of a dead-letter topic can form, so that a flood of
-// unique errors does not become a flood of groups. Further causes fall into the overflow group of the topic. A group
-// without messages that nobody has annotated, held or fixed gives way to a new group.
+// MaxGroups is the default limit on the groups of a dead-letter topic, so that a flood of unique errors does not become a
+// flood of groups. Further causes fall into the overflow group of the topic. A group gives way to a new group if it has no
+// messages and nobody has annotated, held or fixed it.
 const MaxGroups = 1000
 
-// GroupRetention is how long such a group is kept after its last arrival, unless it gives way to a new group.
+// GroupRetention is how long a group that may give way is kept after its last arrival, unless a new group needs its place.
 const GroupRetention = 30 * 24 * time.Hour
 
-// RuleOverflow is the rule of the group for messages of a topic that has too many groups.
+// RuleOverflow is the rule of overflow groups, for messages of a topic that has reached its maximum number of groups.
 const RuleOverflow fingerprint.Rule = "overflow"
 
 // Overflow is the fingerprint of the overflow group of a dead-letter topic.
@@ -44,7 +44,7 @@ func storableFingerprint(f fingerprint.Fingerprint) fingerprint.Fingerprint {
 	return f
 }
 
-// GroupNotFound is ErrNotFound for a group. A link to a group that was removed leads here.
+// GroupNotFound is ErrNotFound for a group. Links to removed groups lead to this error.
 func GroupNotFound(id ID) error { return fmt.Errorf("group %s: %w", id, ErrNotFound) }
 
 // GroupState is the decision of operators about a group.
@@ -62,12 +62,12 @@ const (
 // GroupStates lists every state.
 var GroupStates = []GroupState{GroupOpen, GroupHeld, GroupFixed}
 
-// Hold says when a held group opens again: when the first condition that is not zero is met.
+// Hold says when a held group opens again: as soon as one of its conditions is met. A zero condition does not count.
 type Hold struct {
 	Until time.Time
-	// Count is how many further messages arrive.
+	// Count is met when so many further messages have arrived.
 	Count int64
-	// Rate is how many messages arrive in an hour.
+	// Rate is met when so many messages have arrived within an hour.
 	Rate int64
 }
 
@@ -83,12 +83,12 @@ type Group struct {
 	FirstSeen time.Time
 	LastSeen  time.Time
 	// Arrived is how many messages were ever stored in the group, including the messages that
-	// were deleted or archived since. LastHour is how many arrived in about the last hour.
+	// were deleted or archived since. LastHour is how many messages arrived in about the last hour.
 	Arrived  int64
 	LastHour int64
-	// Counts count the messages that exist, for each pair of topics.
+	// Counts count the messages that exist, by dead-letter topic, original topic and status.
 	Counts []GroupCount
-	// Sample is among the newest messages; zero if there is none.
+	// Sample is one of the newest messages; zero if the group has no message.
 	Sample ID
 
 	Owner  string
@@ -144,8 +144,8 @@ type GroupQuery struct {
 	Topic string
 	// State is the state of the groups. Without a state, groups without messages are left out.
 	State GroupState
-	// Within is an expression that the dead-letter topic of some message must match. Messages
-	// of other topics are not counted. See Principal.Within.
+	// Within is a regular expression that the dead-letter topic of at least one message must match. Messages of other
+	// topics are not counted. See Principal.Within.
 	Within string
 
 	Sort     GroupSort
@@ -163,7 +163,7 @@ type GroupChange struct {
 	Hold  Hold
 }
 
-// maxGroupText is how many bytes of a note are stored at most. The API accepts less.
+// maxGroupText is the maximum size of a stored note, in bytes. The API accepts fewer bytes.
 const maxGroupText = 8 << 10
 
 // Storable is the change as a store keeps it: every text is bounded and can be stored.
@@ -192,15 +192,15 @@ type GroupFix struct {
 	Ticket *string
 }
 
-// A record with an offset from before the fix counts as newer if it was written more than regressionGrace after the fix:
-// the topic was deleted and created again. Clocks differ by less than regressionGrace.
+// A record with an offset from before the fix counts as newer than the fix if it was written more than regressionGrace
+// after the fix: the topic was deleted and created again. Clocks differ by less than regressionGrace.
 const regressionGrace = time.Hour
 
 // Precedes reports whether a message failed after the fix.
 //
-// The offset of its origin decides. In a partition that was created after the fix, all
-// records are newer. If the offset is unknown, or the topic had no message in the group at
-// the fix, the time at which the record was written decides.
+// The message's offset in its original topic decides. In a partition that was created after the fix, all records are newer.
+// If the offset is unknown, or the topic had no message in the group at the fix, the time at which the record was written
+// decides.
 func (f *GroupFix) Precedes(a *Arrival) bool {
 	written := a.Origin.Timestamp
 	if written.IsZero() {

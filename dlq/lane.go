@@ -9,8 +9,8 @@ const Buckets = 1024
 // BucketRange are the buckets from First to Last.
 type BucketRange struct{ First, Last int }
 
-// ShareBuckets divides the buckets between at most Buckets lanes, so that the lanes have about as many messages each, and
-// end at about the same time. messages has the number of messages in each bucket. A bucket is never divided.
+// ShareBuckets divides the buckets between at most Buckets lanes, so that each lane has about the same number of messages,
+// and all lanes end at about the same time. messages has the number of messages in each bucket. A bucket is never divided.
 func ShareBuckets(messages *[Buckets]int64, lanes int) []BucketRange {
 	shares := make([]BucketRange, lanes)
 	weight := func(bucket int) int64 { return Buckets*messages[bucket] + 1 } // empty buckets are divided evenly
@@ -30,8 +30,8 @@ func ShareBuckets(messages *[Buckets]int64, lanes int) []BucketRange {
 	return shares
 }
 
-// Lane is an attempt at a lane. A lane is a part of the parallel scan of a bulk retry. Each lane of a
-// job has its own range of buckets, so a key stays in one lane.
+// Lane is one attempt to run a lane. A lane is one of the parallel scans of a bulk retry. Each lane of a job has its own
+// range of buckets, so a key stays in one lane.
 type Lane struct {
 	Job         ID
 	Number      int
@@ -44,7 +44,7 @@ type Lane struct {
 	State JobState
 	// ScanFirst lets a claim continue the scan although a queue is due, so that the queues do not starve the scan.
 	ScanFirst bool
-	// Bounded limits how many messages a claim reads, for a filter that matches few messages.
+	// Bounded limits how many messages a claim reads. A filter that matches few messages needs this limit.
 	Bounded bool
 	// Finalized says that this attempt has finalized every page that it knows. A claim that finds another page sets LaneClaim.Unfinished.
 	Finalized bool
@@ -85,7 +85,7 @@ type LaneClaim struct {
 	Bytes int64
 	// Wait is how long to wait before the next claim: the rate limit allows nothing now, or the lane is not done although Page is empty.
 	Wait time.Duration
-	// Next is the queue that is due first, when the claim found nothing to send; nil when the lane has no queue.
+	// If the claim found nothing to send, Next is the queue that is due first, or nil if the lane has no queue.
 	Next *LaneQueue
 	// StepLimitReached is set when the ramp's step may send no more messages.
 	StepLimitReached bool
@@ -93,8 +93,8 @@ type LaneClaim struct {
 	Limited bool
 	// Stopped is set when the job is not running, or a newer attempt has the lane. Messages may be left.
 	Stopped bool
-	// Unfinished is set when nothing was claimed because the lane still has claimed messages in spite of Lane.Finalized: the
-	// database was restored to an earlier moment. Store.ClaimedPage reads these messages. They must be sent first.
+	// Unfinished is set when the lane has claimed messages although Lane.Finalized is set: the database was restored to an
+	// earlier moment. Then nothing was claimed. Store.ClaimedPage reads the claimed messages, which must be sent first.
 	Unfinished bool
 }
 
@@ -107,8 +107,8 @@ type LaneQueue struct {
 	OfKey bool
 	// Tries is how often in a row the target, or the first message of the key, was tried without success.
 	Tries int
-	// Keys is how many keys have messages that wait for a closed target, as far as the lane looked. Each try takes another
-	// key, so each key was tried about Tries / Keys times. Keys is set only in LaneClaim.Queue.
+	// Keys is how many keys have messages that wait for a closed target, among the messages that the lane has read. Each
+	// try takes another key, so each key was tried about Tries / Keys times. Only LaneClaim.Queue has Keys.
 	Keys int
 	// Due is how long it is until the next try.
 	Due time.Duration
@@ -119,7 +119,7 @@ type LaneQueue struct {
 
 // Wait names the queue into which a message is requeued.
 type Wait struct {
-	// Target is the closed target. With OfKey, the message waits for its key instead.
+	// Target is the closed target. If OfKey is set, the message waits in the queue of its key instead.
 	Target Target
 	OfKey  bool
 	// Tries is how often in a row the queue was tried without success. If Tries is 0, an existing queue keeps its state.
@@ -132,7 +132,7 @@ type Wait struct {
 type PageResult struct {
 	// Counts are the lane's totals.
 	Counts JobCounts
-	// Ended is how many messages were finalized. The lane no longer owned the rest.
+	// Ended is how many messages were finalized. The lane no longer owned the other messages.
 	Ended int
 }
 

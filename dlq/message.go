@@ -14,10 +14,11 @@ const DefaultMaxRetries = 3
 // UnknownError is the error message of a dead letter whose headers name no error.
 const UnknownError = "unknown error"
 
-// Message is the state of a dead letter, which lists show and changes of its status write. Its bytes are in Record.
+// Message is the state of a dead letter. Lists show this state, and a change of the status writes it. The bytes are in
+// Record.
 type Message struct {
 	ID ID
-	// Seq is the order of arrival, given by the store. The order has gaps.
+	// Seq is the message's number in the order of arrival. The store assigns the numbers, with gaps.
 	Seq           int64
 	OriginalTopic string
 	DLQTopic      string
@@ -29,7 +30,8 @@ type Message struct {
 	// Payload is the searchable view of the value: its JSON, or nil when the
 	// value is not JSON or is JSON that PostgreSQL's JSONB cannot hold.
 	Payload json.RawMessage
-	// OmittedPayload is the size of a payload that a list leaves out, in bytes. If the payload was not read, it is the size of the record.
+	// OmittedPayload is the size of a payload that a list leaves out, in bytes. If the payload was not read, OmittedPayload
+	// is the size of the record.
 	OmittedPayload int
 	Status         Status
 	// CreatedAt is when the message was stored, UTC.
@@ -40,21 +42,21 @@ type Message struct {
 	// the message was never retried, and after an operator has revived the message or has marked the message
 	// dead while PENDING.
 	Owner Owner
-	// PreviousID is the message that this message was before, when a retry failed again,
-	// or before an edit; zero when neither happened.
+	// PreviousID is the message that this message was before it came back, was edited or was restored; zero if none of
+	// these happened.
 	PreviousID ID
-	// Resolution is the recorded reason why the message ended; Ended is the reason to show.
+	// Resolution is the recorded reason why the message ended. The method Ended returns the reason to show.
 	Resolution Resolution
 	// TargetPartition and TargetOffset are the place of a delivered message in the
 	// topic that it was sent to; nil when unknown.
 	TargetPartition *int32
 	TargetOffset    *int64
-	// Suspicious is set when the headers are known to attack consumers. Bulk retries skip
-	// such a message unless they are told otherwise.
+	// Suspicious is set when the headers are known to attack consumers. Bulk retries skip such a message, unless
+	// JobSpec.IncludeSuspicious is set.
 	Suspicious bool
-	// GroupID is the group with the same cause; zero for messages of other programs.
+	// GroupID is the group of the messages with the same cause; zero for messages that other programs have stored.
 	GroupID ID
-	// Masked names the parts that are hidden from a reader; nil for none. No store has it. See Mask.
+	// Masked names the parts that are hidden from a reader; nil if none is hidden. Stores leave Masked empty. See Mask.
 	Masked []string
 }
 
@@ -72,7 +74,8 @@ func (m *Message) CheckRetryable() error {
 	return m.refusal("")
 }
 
-// refusal refuses a change of the message, for a reason or because of its status and count.
+// refusal is the error that refuses a change of the message: for the reason or, if reason is empty, because of status and
+// retry count.
 func (m *Message) refusal(reason string) *NotRetryableError {
 	return &NotRetryableError{ID: m.ID, Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries, Reason: reason}
 }
@@ -86,8 +89,8 @@ func (m *Message) ClaimError(owner Owner) error {
 	return m.refusal("")
 }
 
-// AwaitsResult reports whether the owner's retry has not been recorded yet. A message that an
-// operator marked dead meanwhile awaits only its delivery, and otherwise stays DEAD.
+// AwaitsResult reports whether the result of the owner's retry must still be recorded. If an operator has marked the
+// message dead meanwhile, only a delivery is recorded; with any other result the message stays DEAD.
 func (m *Message) AwaitsResult(owner Owner, result Result) bool {
 	markedDead := m.Status == StatusDead && m.Resolution == ResolutionGivenUp
 	return m.Owner == owner && (m.Status == StatusRetrying || markedDead && result == ResultDelivered)
@@ -102,9 +105,9 @@ func (m *Message) NotDead() error {
 	return m.refusal(reason)
 }
 
-// ReviveAfter is how long a message that was marked dead during a retry cannot be revived: that retry may still
-// send the message, and the next retry would send it again. A retry sends no later than 25 seconds after the last look at its
-// claim, its publish takes 18 seconds, and the transaction that marks the message may take 8 seconds.
+// ReviveAfter is how long a message that was marked dead during a retry cannot be revived. That retry may still send the
+// message, and a retry after the revival would send it again. A retry begins its publish at most 25 seconds after it last
+// read its claim. The publish takes at most 18 seconds, and the transaction that marks the message at most 8 seconds.
 const ReviveAfter = time.Minute
 
 // WasMarkedWhileSent reports whether an operator marked the message dead while a retry had claimed it.
@@ -133,14 +136,14 @@ type Detail struct {
 
 // Edits link a message to its edited copies.
 type Edits struct {
-	// From is the message whose edited copy this message is, and By the edited copy that was sent in
-	// its place. Both are zero for most messages.
+	// If this message is an edited copy, From is the message that was edited. If an edited copy was sent in place of this
+	// message, By is that copy. Most messages have neither.
 	From, By ID
 }
 
 // Attempt is a retry that has ended.
 type Attempt struct {
-	// Number is the retry count that this retry was claimed with, from 1.
+	// Number is the retry count after the claim of this retry, from 1.
 	Number    int
 	Owner     Owner
 	StartedAt time.Time
@@ -148,13 +151,13 @@ type Attempt struct {
 	Result    Result
 	Category  Category
 	Error     string
-	// TargetPartition and TargetOffset are where a delivery that lost its claim put the message;
-	// nil otherwise, and when unknown.
+	// TargetPartition and TargetOffset are the place of the message in the target, if the retry delivered the message after
+	// it had lost its claim. Otherwise, and when unknown, they are nil.
 	TargetPartition *int32
 	TargetOffset    *int64
 }
 
-// ListSize is the size of the attempt in JSON at most, in bytes.
+// ListSize is the largest size that the attempt can have in JSON, in bytes.
 func (a *Attempt) ListSize() int { return 6*len(a.Error) + 1<<10 }
 
 // DetailQuery names messages whose details are read.
@@ -162,7 +165,7 @@ type DetailQuery struct {
 	IDs []ID
 	// Archived reads archived messages instead of live messages.
 	Archived bool
-	// AllPayloads also reads payloads that follow from the value, which is read anyway.
+	// AllPayloads also reads the payloads that are equal to the JSON of the value. The value is read anyway.
 	AllPayloads bool
 }
 
@@ -170,8 +173,8 @@ type DetailQuery struct {
 type Weight struct {
 	ID       ID
 	DLQTopic string
-	// Binary is the size of key and value. Long is the size of headers, error message and stack trace, Short of all other
-	// texts and of the attempts.
+	// Binary is the size of key and value. Long is the size of headers, error message and stack trace. Short is the size of
+	// all other texts and of the attempts.
 	Binary, Payload, Long, Short int64
 }
 
@@ -190,12 +193,12 @@ type Owner struct {
 // IsZero reports whether there is no owner.
 func (o Owner) IsZero() bool { return o == Owner{} }
 
-// Claim is a message that its owner may send now. Histories have its JSON.
+// Claim is a message that its owner may send now. Workflow histories contain it as JSON.
 type Claim struct {
 	OriginalTopic string `json:"original_topic"`
 	RetryCount    int    `json:"retry_count"` // including this claim
 	MaxRetries    int    `json:"max_retries"`
-	// Size is the size of the record to be sent, in bytes, for the worker only.
+	// Size is the size of the record to be sent, in bytes. Histories do not contain it.
 	Size int64 `json:"-"`
 }
 
@@ -210,9 +213,9 @@ type Envelope struct {
 	Record      Record
 	// Unreadable says why the record can neither be read nor sent.
 	Unreadable error
-	// TraceID is the trace of the message; empty without a trace, and perhaps for the messages of a page.
+	// TraceID is the trace of the message; empty without a trace. The messages of a page never have a TraceID.
 	TraceID string
-	// Token is the owner's token, which names the retry: RetryCount starts again after a revive.
+	// Token is the owner's token. It tells the retries of a message apart, because RetryCount starts again after a revival.
 	Token string
 }
 
@@ -234,7 +237,7 @@ type Outcome struct {
 // messages as JSON, without Target and Wait.
 type PageOutcome struct {
 	Outcome
-	// RetryCount is the count of the claim. The count tells this claim from a later claim.
+	// RetryCount is the retry count of the claim. It tells this claim from a later claim.
 	RetryCount int `json:"retry_count"`
 	// Target has acknowledged or rejected the message, and so is open. Zero when unknown.
 	Target Target `json:"-"`

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Operation is a row of the audit: somebody asked for a change, and the outcome. It holds ids, counts and
-// filters, but no values, keys or headers of messages. Its JSON has the columns of the table. Methods that
-// record their change take the operation as asked; nil records nothing.
+// Operation is a row of the audit: a request for a change, and its outcome. It holds ids, counts and filters, but no
+// values, keys or headers of messages. Its JSON has the columns of the table. A method that records its change takes the
+// operation as its parameter asked. If asked is nil, the method records nothing.
 type Operation struct {
-	// ID and At are set by the store; the ID only if zero.
+	// The store sets At, and sets ID if it is zero.
 	ID ID        `json:"id"`
 	At time.Time `json:"-"`
 
@@ -22,8 +22,8 @@ type Operation struct {
 	Action Permission `json:"action"`
 	// Topic is the topic of the request. If empty, the store takes the topic of the target.
 	Topic string `json:"topic"`
-	// Target is the kind of the thing that TargetID names. TargetID is zero if the request
-	// named none, and is then set by the store.
+	// Target is the kind of the thing that TargetID names. TargetID is zero if the request named no target. Then the store
+	// sets TargetID.
 	Target   OperationTarget `json:"target"`
 	TargetID ID              `json:"target_id,omitzero"`
 	// Reason is the operator's note.
@@ -40,8 +40,8 @@ func Outside(action Permission, reason string) *Operation {
 	return &Operation{Subject: "outside the API", Method: "temporal", Action: action, Reason: reason}
 }
 
-// CancelledBy is the operation of whoever cancelled a job: of the newest request to cancel among
-// the operations on the job, or else Outside.
+// CancelledBy is the operation that cancelled a job: the newest request to cancel among the operations on the job, which
+// are sorted with the newest first. Without such a request, it is Outside.
 func CancelledBy(operations []Operation) *Operation {
 	for i := range operations {
 		o := &operations[i]
@@ -52,7 +52,8 @@ func CancelledBy(operations []Operation) *Operation {
 	return Outside(PermJobControl, "")
 }
 
-// AskedFor is whether the API has recorded the command with this id, among the operations on its job.
+// AskedFor reports whether the API has recorded the command with this id. operations are the operations on the command's
+// job.
 func AskedFor(operations []Operation, id ID, command string) bool {
 	return slices.ContainsFunc(operations, func(o Operation) bool {
 		return o.ID == id && o.Outcome == OperationAccepted && o.command() == command
@@ -68,7 +69,7 @@ type operationDetail struct {
 }
 
 func (o Operation) detail() (d operationDetail) {
-	_ = json.Unmarshal(o.Detail, &d) // other operations, and omitted details, have none
+	_ = json.Unmarshal(o.Detail, &d) // other operations, and omitted details, do not have these fields
 	return d
 }
 
@@ -98,7 +99,7 @@ const (
 	OperationAccepted OperationOutcome = "accepted"
 	// OperationRefused means that the request was not allowed, or not possible.
 	OperationRefused OperationOutcome = "refused"
-	// OperationFailed means that an error prevented the change or the end of a job or an export.
+	// OperationFailed means that an error prevented the change, or stopped a job or an export.
 	OperationFailed OperationOutcome = "failed"
 	// OperationCancelled means that a job has ended incomplete, or that the reader of an export has gone.
 	OperationCancelled OperationOutcome = "cancelled"
@@ -121,7 +122,7 @@ func OutcomeOf(state JobState) OperationOutcome {
 	}
 }
 
-// AuditFloor is the least age of operations that a store deletes.
+// AuditFloor is the minimum age of an operation that a store may delete.
 const AuditFloor = 30 * 24 * time.Hour
 
 // Limits of a stored operation, in bytes.
@@ -150,7 +151,7 @@ func (o Operation) Storable() Operation {
 	return o
 }
 
-// Identified is the operation with an id.
+// Identified is the operation with an id, which is new if the operation had none.
 func (o Operation) Identified() Operation {
 	if o.ID.IsZero() {
 		o.ID = NewID()
@@ -194,10 +195,10 @@ type OperationQuery struct {
 	Outcome  OperationOutcome
 	// From is inclusive, To is exclusive.
 	From, To time.Time
-	// Within is an expression that topics must match, from Principal.Within.
+	// Within is a regular expression that topics must match. It comes from Principal.Within.
 	Within string
-	// Limits restricts the operations on jobs on original topics, unless Within is empty: the
-	// Filter.Within of such a job must be in Limits.
+	// If Within is set, Limits restricts the operations on jobs on original topics: the Filter.Within of such a job must be
+	// in Limits.
 	Limits []string
 	// SingleRetries selects the accepted requests to retry one message, each once.
 	SingleRetries bool

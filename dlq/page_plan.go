@@ -37,9 +37,10 @@ type Candidate struct {
 	// KeyHash is the KeyHash of the record's key, and Key the TargetKey.
 	KeyHash, Key int32
 	Size         int64
-	// WaitsIn is the queue of the message, or the queue that it goes into; zero if the message follows the cursor.
+	// WaitsIn is the queue that the message waits in or goes into; zero if the message comes from beyond the cursor.
 	WaitsIn QueueID
-	// IsHeld is set if another transaction has locked or changed the message, another owner retries it, or the page has no room.
+	// IsHeld is set if another transaction has locked or changed the message, if another owner retries it, or if the page
+	// has no room for it.
 	IsHeld bool
 	// IsGone is set if another client has changed or finished the message, which then leaves its queue.
 	IsGone bool
@@ -90,8 +91,9 @@ func (p *Plan) Bytes() (bytes int64) {
 // Fit shortens the candidates after the cursor to a page: at most the quota, at most PageBytes, and at least a message.
 // It reports whether messages may follow the page: Fit has left out candidates, or the listing may be incomplete.
 //
-// Rows that were copied by hand may share a seq. The cursor passes such rows together: they all go to the next page. If they are
-// the first rows, they all go to this page, which holds the rows that do not fit. The job leaves out rows that are not listed.
+// Rows that were copied by hand may share a seq. The cursor passes such rows together: they all go to the next page. If
+// they are the first rows, they all go to this page, and the rows that do not fit are marked as held. Rows with the same
+// seq that were not listed are left out of the job.
 func (l *Listing) Fit() bool {
 	all, fit := l.Candidates, 0
 	for bytes := int64(0); fit < len(all) && fit < l.Quota; fit++ {
@@ -195,8 +197,8 @@ type JobLimits struct {
 	Step *int64
 }
 
-// rateBurst is the longest unused time that counts for later claims. maxRateWait is the time that a claim of one
-// message uses up at the rate 1, which is the longest.
+// rateBurst is how much unused time later claims may use at most. maxRateWait is how long a claim of one message makes the
+// next claim wait at most: at the rate of one message per second.
 const (
 	rateBurst   = 100 * time.Millisecond
 	maxRateWait = time.Second
@@ -237,7 +239,7 @@ func (l *JobLimits) next(now time.Time) time.Time {
 	return l.NextAt
 }
 
-// Refund gives n claimed messages back to the limits, because they were requeued.
+// Refund gives n claimed messages back to the limits, because these messages were requeued.
 func (l *JobLimits) Refund(n int) { l.add(-n) }
 
 func (l *JobLimits) add(n int) {

@@ -60,7 +60,7 @@ type ListQuery struct {
 	VerifyGroups *VerifyGroups
 }
 
-// A list of IsSearch looks at SearchLimit messages, unless SearchTime is over before. The next
+// A list whose filter is a search (Filter.IsSearch) looks at up to SearchLimit messages, for at most SearchTime. The next
 // page continues after Searched.Last.
 const (
 	SearchLimit = 20_000
@@ -84,12 +84,12 @@ type Page struct {
 	Total      int64
 	TotalExact bool
 	HasNext    bool
-	// Searched is nil unless the query has a filter of IsSearch. Then Total counts only the
-	// messages of the page, and HasNext is unset only if the search is complete.
+	// Searched is set if the filter of the query is a search. Then Total counts only the messages of the page, and HasNext
+	// is false only if the search is complete.
 	Searched *Searched
 }
 
-// Limits of a page in bytes. Lists leave out larger payloads.
+// Limits of a payload and of a page, in bytes. Lists leave out larger payloads.
 const (
 	ListPayload = 64 << 10
 	ListBytes   = 4 << 20
@@ -101,8 +101,8 @@ type ListRoom struct {
 	isFull bool
 }
 
-// Take reports whether the page takes an entry of so many bytes. A page takes the first entry, and
-// none after an entry that was not taken.
+// Take reports whether the page takes an entry of so many bytes. A page always takes its first entry. After an entry that
+// was not taken, it takes no more.
 func (r *ListRoom) Take(bytes int) bool {
 	r.isFull = r.isFull || r.taken > 0 && r.taken+bytes > ListBytes
 	r.taken += bytes
@@ -132,8 +132,8 @@ type TopicSummary struct {
 	// OldestPending is nil when no message is PENDING.
 	OldestPending *time.Time
 	NewestArrival time.Time
-	// Lost is how many offsets of the topic Kafka deleted before they were read. LostAt is
-	// when that was last detected; nil for never.
+	// Lost is the number of the topic's offsets that Kafka deleted before they were read. LostAt is when such a loss was
+	// last detected; nil for never.
 	Lost   int64
 	LostAt *time.Time
 }

@@ -16,11 +16,11 @@ const (
 	VerifiedYes Verified = "yes"
 	// VerifiedNo means that the group has not done so yet, or that the message has come back.
 	VerifiedNo Verified = "no"
-	// VerifiedUnknown means that nobody can say.
+	// VerifiedUnknown means that neither of the two can be known.
 	VerifiedUnknown Verified = "unknown"
 )
 
-// VerifiedReason says why a message is not verified. docs/verified.md explains each.
+// VerifiedReason says why a message is not verified. docs/verified.md explains each reason.
 type VerifiedReason string
 
 // The values of VerifiedReason. The first goes with VerifiedNo, all further with VerifiedUnknown.
@@ -57,11 +57,12 @@ var UnknownReasons = []VerifiedReason{ReasonNoTarget, ReasonHTTP, ReasonNoOffset
 // FamilyRetryable is the family of dead letters that went through retry topics.
 const FamilyRetryable = "spring-retryable-topic"
 
-// WatermarksOutdated is the age of watermarks at which messages beyond them count as unknown: Kafka is away, or
-// ingest is behind in a dead-letter topic into which they can come back.
+// WatermarksOutdated is the maximum age of watermarks, which are the committed offsets of consumer groups. With older
+// watermarks, the messages that no consumer has passed count as unknown: Kafka is unavailable, or ingest is behind in a
+// dead-letter topic into which the messages can come back.
 const WatermarksOutdated = 2 * time.Minute
 
-// Verdict is whether a message is verified, with its target.
+// Verdict tells whether a message is verified, and names its target.
 type Verdict struct {
 	Verified Verified
 	Reason   VerifiedReason
@@ -74,7 +75,7 @@ type Verifications struct {
 	Yes     int64 `json:"yes"`
 	No      int64 `json:"no"`
 	Unknown int64 `json:"unknown"`
-	// CameBack are the messages of No that came back.
+	// CameBack counts the messages of No that came back.
 	CameBack int64 `json:"came_back"`
 	// Reasons counts Unknown by reason.
 	Reasons map[VerifiedReason]int64 `json:"reasons"`
@@ -102,7 +103,7 @@ func (v *Verifications) Add(d Verdict, messages int64) {
 	}
 }
 
-// VerificationLimit is how many messages of a bulk retry are counted.
+// VerificationLimit is how many messages of a bulk retry are counted at most.
 const VerificationLimit = 20_000
 
 // VerifyGroups are the consumer groups of topics, for dead letters that name no consumer group.
@@ -127,7 +128,7 @@ func NewVerifyGroups(groups map[string]string) (*VerifyGroups, error) {
 	return v, err
 }
 
-// WatermarkLease is the right of a process to publish watermarks, until a later lease.
+// WatermarkLease is the right of a process to publish watermarks. It ends when a later lease begins.
 type WatermarkLease struct {
 	Holder ID
 	Epoch  int64
@@ -146,8 +147,8 @@ type WatermarkTarget struct {
 	ID      int32
 	Topic   string
 	TopicID ID
-	// DLQTopics are the dead-letter topics into which the messages can come back. The first is the
-	// topic that they were in.
+	// DLQTopics are the dead-letter topics into which the messages can come back. The first is the topic that the messages
+	// were in.
 	DLQTopics []string
 }
 
@@ -157,9 +158,10 @@ type Watermarks struct {
 	At time.Time
 	// Targets are the targets whose offsets are replaced, with the time when the fetch of each began.
 	Targets map[int32]time.Time
-	// Groups has every group that was fetched, with the reason why Kafka refused; empty if Kafka did not refuse.
+	// Groups has every group that was fetched, with Kafka's reason for a refusal. The reason is empty if Kafka did not
+	// refuse.
 	Groups map[string]string
-	// Away are the groups whose coordinator is away. They were not fetched, and their earlier offsets stay.
+	// Away are the groups whose coordinator is unavailable. Their offsets were not fetched, and the earlier offsets stay.
 	Away []string
 	// Committed are the offsets of the groups.
 	Committed []Watermark
