@@ -14,7 +14,7 @@ import (
 )
 
 // ArchiveStore moves and deletes old rows, one batch per call. The methods with a limit
-// return the number of rows; fewer than limit means that no more rows are old enough.
+// return the number of rows; a number below limit means that no more rows are old enough.
 type ArchiveStore interface {
 	ArchiveBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error)
 	PurgeBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error)
@@ -27,13 +27,13 @@ type ArchiveStore interface {
 	PurgeGroups(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 }
 
-// Archive holds the steps of the periodic archive. Its ages come from the configuration and
-// not from the input of the workflow: whoever may start workflows could otherwise purge everything.
+// Archive holds the steps of the periodic archive. The retention times come from the configuration, not from the input of
+// the workflow. Otherwise everybody who may start workflows could purge everything.
 type Archive struct {
 	Store ArchiveStore
 	// Retention is how long RESOLVED and DEAD messages stay in the main table.
 	Retention time.Duration
-	// PurgeAfter is how long they stay in both tables together. Both times count from
+	// PurgeAfter is how long these messages stay in the main table and the archive table together. Both times count from
 	// the message's last change.
 	PurgeAfter time.Duration
 	// BatchSize is the maximum number of messages in a batch.
@@ -55,14 +55,14 @@ const (
 // urgent. Batches are short, so that nobody waits long for a batch. The rests between batches take
 // most of the time.
 type ArchivePace struct {
-	// Limit is the size of the next batch, and Most the size of the largest.
+	// Limit is the size of the next batch, and Most the size of the largest batch.
 	Limit, Most int
 }
 
 // NewArchivePace begins with small batches.
 func NewArchivePace(most int) *ArchivePace { return &ArchivePace{Limit: min(most, 100), Most: most} }
 
-// After adapts to how long a batch took, and returns how long to rest.
+// After adapts Limit to the time that a batch took, and returns how long to rest.
 func (p *ArchivePace) After(took time.Duration) (rest time.Duration) {
 	switch {
 	case took < 2*time.Millisecond:
@@ -73,17 +73,16 @@ func (p *ArchivePace) After(took time.Duration) (rest time.Duration) {
 	return min(3*took, 5*time.Second)
 }
 
-// MoveToArchive moves RESOLVED and DEAD messages to the archive table, batch by batch,
-// and returns how many. Each batch is a transaction, so a crash loses at most the count
-// of one batch, never a message. When the worker stops, another worker continues.
+// MoveToArchive moves RESOLVED and DEAD messages to the archive table, batch by batch, and returns how many it moved. Each
+// batch is a transaction, so a crash loses at most the count of one batch, never a message. When the worker stops, another
+// worker continues.
 func (a *Archive) MoveToArchive(ctx context.Context) (int64, error) {
 	return a.inBatches(ctx, a.Retention, a.Store.ArchiveBatch, func(n int64) { a.Metrics.archived.Add(float64(n)) })
 }
 
-// Purge deletes archived messages, batch by batch, and returns how many. Then Purge writes the
-// counts of the run into the audit, and deletes the operations of the audit that are older than
-// AuditRetention. Last, Purge deletes groups that are not used any more, since their last
-// messages may have been purged.
+// Purge deletes archived messages, batch by batch, and returns how many it deleted. Then Purge writes the counts of the run
+// into the audit, and deletes the operations of the audit that are older than AuditRetention. Last, Purge deletes groups
+// that are not used any more, since their last messages may have been purged.
 func (a *Archive) Purge(ctx context.Context) (int64, error) {
 	purged, err := a.inBatches(ctx, a.PurgeAfter, a.Store.PurgeBatch, func(n int64) { a.Metrics.purged.Add(float64(n)) })
 	if err == nil {
@@ -110,10 +109,10 @@ func (a *Archive) Purge(ctx context.Context) (int64, error) {
 	return purged, err
 }
 
-// batches moves or deletes at most limit rows, and returns how many.
+// batches is a function that moves or deletes at most limit rows, and returns how many.
 type batches func(ctx context.Context, olderThan time.Duration, limit int) (int64, error)
 
-// runBatches is batches that count for a run.
+// runBatches is like batches, for rows that are counted for a run of the archive.
 type runBatches func(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error)
 
 func (a *Archive) inBatches(ctx context.Context, olderThan time.Duration, batch runBatches, count func(int64)) (int64, error) {
@@ -147,7 +146,7 @@ func keepCount(ctx context.Context, count int64, err error) error {
 	return err
 }
 
-// drain runs batches until a batch is not full, and calls moved after each.
+// drain runs batches until a batch is not full, and calls moved after each batch.
 func drain(ctx context.Context, olderThan time.Duration, most int, batch batches, moved func(int64)) error {
 	pace := NewArchivePace(most)
 	for {

@@ -12,7 +12,7 @@ type AuditReader interface {
 	Operations(ctx context.Context, query dlq.OperationQuery) (dlq.PageOf[dlq.Operation], error)
 }
 
-// maxCommands limits the commands to a job that are read, the newest first.
+// maxCommands is how many commands to a job are read, the newest first.
 const maxCommands = 100
 
 func commandsTo(ctx context.Context, store AuditReader, job dlq.ID) ([]dlq.Operation, error) {
@@ -21,7 +21,8 @@ func commandsTo(ctx context.Context, store AuditReader, job dlq.ID) ([]dlq.Opera
 }
 
 // endedBy returns the operation that cancelled a job: a command, or dlq.Outside if somebody has
-// cancelled the workflow in Temporal. It is nil for other ends, which are recorded for the creator.
+// cancelled the workflow in Temporal. The operation is nil if the job has ended otherwise. Such an end is recorded for the
+// creator of the job.
 func endedBy(ctx context.Context, store AuditReader, in StateInput) (*dlq.Operation, error) {
 	if in.State != dlq.JobCancelled {
 		return nil, nil //nolint:nilnil // nobody else asked for the end
@@ -30,8 +31,8 @@ func endedBy(ctx context.Context, store AuditReader, in StateInput) (*dlq.Operat
 	return dlq.CancelledBy(commands), err
 }
 
-// askedBy is the operation of an update from outside the API. It is nil if the API has recorded the
-// command before the update. It is also nil if the job acts by itself: update is empty then.
+// askedBy is the operation of a Temporal update from outside the API. It is nil if update is empty, because the job acts by
+// itself. It is also nil if the API has recorded the command before the update.
 func (a *Jobs) askedBy(ctx context.Context, job dlq.ID, update, command, reason string) (*dlq.Operation, error) {
 	if update == "" {
 		return nil, nil //nolint:nilnil // nobody asked

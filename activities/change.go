@@ -17,9 +17,8 @@ type ChangeReport struct {
 	Matched int64 `json:"matched"`
 }
 
-// After a batch that took less than fastBatch, the next batch may be twice as large and still
-// ends well within its time. So batches that shrank, because messages were large or the
-// database was slow, grow again.
+// After a batch that took less than fastBatch, the next batch may be twice as large and still ends well within its time.
+// Batches shrink when messages are large or the database is slow. So they grow again.
 const fastBatch = 300 * time.Millisecond
 
 // explain records an error in the job's row, where operators see why the job does not continue.
@@ -33,9 +32,9 @@ func (a *Jobs) explain(ctx context.Context, id dlq.ID, cause error) {
 	}
 }
 
-// ChangeMessages changes the messages of the job, batch by batch, until none is left or the
-// job is not running, and returns the job. Any number of attempts may run at once: each
-// batch is a transaction that locks the job's row and continues at its cursor.
+// ChangeMessages changes the messages of the job, batch by batch, until no message is left or the job is not running. It
+// returns the job. Any number of attempts may run at once: each batch is a transaction that locks the job's row and
+// continues at its cursor.
 func (a *Jobs) ChangeMessages(ctx context.Context, id dlq.ID) (dlq.Job, error) {
 	job, err := a.Store.Job(ctx, id)
 	if err != nil {

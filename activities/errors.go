@@ -24,9 +24,8 @@ const (
 	TypeInvalid      = "Invalid"
 )
 
-// toTemporal converts a domain error to an application error. Its type, its details and
-// whether it is retryable are for the workflow. Other errors are returned unchanged,
-// and Temporal retries the activity.
+// toTemporal converts a domain error to an application error. The workflow reads the type and the details of this error,
+// and whether it is retryable. Other errors are returned unchanged, and Temporal retries the activity.
 func toTemporal(err error) error {
 	if err == nil {
 		return nil

@@ -18,23 +18,23 @@ type JobStore interface {
 	// StopJob stops the claims: the state is JobPausing or JobCancelling until the
 	// claimed pages have been finalized.
 	StopJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error)
-	// PauseJob releases the claimed messages and records the reason. ResumeJob is its
-	// inverse. Both are idempotent, and do not change a job that has ended.
+	// PauseJob releases the claimed messages and records the reason. ResumeJob is the inverse of PauseJob. Both methods are
+	// idempotent, and do not change a job that has ended.
 	PauseJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, reason string) (dlq.Job, error)
 	ResumeJob(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Job, error)
-	// HasClosedTarget tells whether a target refused the job and has not been found open since.
+	// HasClosedTarget tells whether a target has refused the job's messages and has not been found open since.
 	HasClosedTarget(ctx context.Context, id dlq.ID) (bool, error)
 	// SetJobRate changes the rate limit, in messages per second; 0 lifts the limit.
 	SetJobRate(ctx context.Context, asked *dlq.Operation, id dlq.ID, perSecond int) error
 	// SetStepLimit sets how many messages may be sent from now on; nil lifts the limit.
 	SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) error
-	// VerifyJob counts what the job has delivered by whether it is verified.
+	// VerifyJob counts the messages that the job has delivered, by whether they are verified.
 	VerifyJob(ctx context.Context, id dlq.ID) (dlq.Verifications, error)
-	// In one transaction, Act reads the next messages of a job without lanes, at most limit, or ten
-	// times as many of a key, changes and counts them, and moves the job's cursor. Act changes nothing
-	// unless the job is running. The error is dlq.ErrSlow when fewer messages may be fast enough.
+	// Act runs the next batch of a bulk change in one transaction. It reads at most limit messages, or ten times as many if
+	// the filter names a key. It changes and counts those that match, and moves the job's cursor. If the job is not
+	// running, Act changes nothing. The error is dlq.ErrSlow when fewer messages may be fast enough.
 	Act(ctx context.Context, job dlq.Job, limit int) (dlq.ChangeStep, error)
-	// ExplainJob records why a job does not continue, until a batch succeeds.
+	// ExplainJob records in the job's row why the job does not continue. The next batch that succeeds removes the reason.
 	ExplainJob(ctx context.Context, id dlq.ID, cause error) error
 	// EndJob releases the claimed messages and closes the job. Act changes nothing afterwards.
 	EndJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error)
@@ -42,20 +42,21 @@ type JobStore interface {
 	AuditReader
 }
 
-// LaneStore has the methods of the store that a lane calls. Each of them waits only
-// briefly for a lock that another transaction holds, and then returns dlq.ErrBlocked.
+// LaneStore has the methods of the store that a lane calls. Each method waits at most a second for a lock that another
+// transaction holds, and then returns dlq.ErrBlocked.
 type LaneStore interface {
-	// OpenLane makes the attempt the only attempt that may claim and finalize in the
-	// lane, until a later attempt opens the lane. Then the error is dlq.ErrFenced.
+	// OpenLane makes the attempt the newest attempt at the lane. Only the newest attempt may claim and finalize. The error
+	// is dlq.ErrFenced if a newer attempt has opened the lane before.
 	OpenLane(ctx context.Context, bulk dlq.ID, number int, attempt dlq.LaneAttempt) (dlq.Lane, error)
 	// ClaimedPage returns the first messages that the lane has claimed and not finalized,
 	// up to the given number of bytes. A single larger message comes without its value.
 	ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (dlq.LaneClaim, error)
-	// ReleasePage releases these messages, uncounted; the job claims them again later.
+	// ReleasePage releases the messages that the lane has claimed and not finalized. Their retries are not counted, and the
+	// job claims these messages again later.
 	ReleasePage(ctx context.Context, lane dlq.Lane) error
-	// NextPage does FinalizePage and claims the next messages of the lane in order of arrival, in one transaction: at
-	// most dlq.PageSize messages and dlq.PageBytes, and no more than the limits of the job allow. They come from a
-	// queue that is due or, with scan, from beyond the lane's cursor.
+	// NextPage finalizes a page as FinalizePage does, and claims the lane's next messages in order of arrival, all in one
+	// transaction. It claims at most dlq.PageSize messages and dlq.PageBytes, and no more than the limits of the job allow.
+	// The messages come from a queue that is due or, if scan is set, from beyond the lane's cursor.
 	NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (dlq.LaneClaim, dlq.PageResult, error)
 	// FinalizePage ends claims and adds them to the lane's counters, in a transaction.
 	// FinalizePage changes no messages that the lane no longer owns. The error is dlq.ErrFenced
@@ -72,14 +73,14 @@ type Jobs struct {
 	Memory  *Memory
 	Metrics *Metrics
 	Log     *zap.Logger
-	// Targets decides where messages go; nil for their original topics.
+	// Targets decides where messages go; nil sends them to their original topics.
 	Targets *dlq.Targets
 }
 
 // JobBegun is a job whose scope has been counted.
 type JobBegun struct {
 	Job dlq.Job `json:"job"`
-	// Published is false when Kafka is not configured, and for a change.
+	// Published is false when Kafka is not configured, and for a bulk change.
 	Published bool `json:"published"`
 }
 
@@ -94,7 +95,7 @@ func (a *Jobs) BeginJob(ctx context.Context, id dlq.ID) (JobBegun, error) {
 	defer stop()
 	job, err := a.Store.CountJob(ctx, id)
 	if err == nil && job.Spec.TargetTopic != "" {
-		_, err = a.Targets.Of("", job.Spec.TargetTopic) // the API may have another configuration
+		_, err = a.Targets.Of("", job.Spec.TargetTopic) // the API may have other targets in its configuration
 	}
 	if err != nil {
 		a.explain(ctx, id, err)
@@ -115,14 +116,14 @@ func (a *Jobs) ReadJob(ctx context.Context, id dlq.ID) (dlq.Job, error) {
 	return shown(a.Store.Job(ctx, id))
 }
 
-// StateInput asks for another state of a job, with a reason. PauseJob and ResumeJob know the state themselves.
+// StateInput asks for another state of a job, with a reason. PauseJob and ResumeJob ignore State.
 type StateInput struct {
 	ID     dlq.ID       `json:"id"`
 	State  dlq.JobState `json:"state"`
 	Reason string       `json:"reason"`
 	// TargetClosed pauses the job only if a target is still closed.
 	TargetClosed bool `json:"target_closed,omitempty"`
-	// Update is the id of the update that asked for this; empty if the job pauses or resumes by itself.
+	// Update is the id of the Temporal update that asked for the state; empty if the job pauses or resumes by itself.
 	Update string `json:"update,omitempty"`
 }
 
@@ -133,8 +134,8 @@ func (a *Jobs) StopJob(ctx context.Context, in StateInput) (dlq.Job, error) {
 
 // PauseJob pauses the job. None of its messages are RETRYING afterwards.
 //
-// With in.TargetClosed the job stays PAUSING when its target is open: while one lane tries a closed target, the
-// other lanes wait, and may report the target as closed after that lane has sent all its messages.
+// If in.TargetClosed is set and the target is open, the job stays PAUSING. While one lane tries a closed target, the other
+// lanes wait. They may report the target as closed after the first lane has sent all its messages.
 func (a *Jobs) PauseJob(ctx context.Context, in StateInput) (dlq.Job, error) {
 	if in.TargetClosed {
 		closed, err := a.Store.HasClosedTarget(ctx, in.ID)
@@ -173,7 +174,7 @@ func (a *Jobs) ResumeJob(ctx context.Context, in StateInput) (dlq.Job, error) {
 type RateInput struct {
 	ID        dlq.ID `json:"id"`
 	PerSecond int    `json:"per_second"`
-	// Update is the id of the update that asked for this.
+	// Update is the id of the Temporal update that asked for the limit.
 	Update string `json:"update"`
 }
 
@@ -186,7 +187,7 @@ func (a *Jobs) SetJobRate(ctx context.Context, in RateInput) error {
 	return toTemporal(a.Store.SetJobRate(ctx, asked, in.ID, in.PerSecond))
 }
 
-// StepLimitInput is how many messages may be sent; nil lifts the limit.
+// StepLimitInput is how many messages the job may send from now on; nil lifts the limit.
 type StepLimitInput struct {
 	ID       dlq.ID `json:"id"`
 	Messages *int64 `json:"messages"`
@@ -198,7 +199,7 @@ func (a *Jobs) SetStepLimit(ctx context.Context, in StepLimitInput) error {
 	return toTemporal(a.Store.SetStepLimit(ctx, in.ID, in.Messages))
 }
 
-// VerifyJob counts what the job has delivered by whether it is verified.
+// VerifyJob counts the messages that the job has delivered, by whether they are verified.
 func (a *Jobs) VerifyJob(ctx context.Context, id dlq.ID) (dlq.Verifications, error) {
 	counts, err := a.Store.VerifyJob(ctx, id)
 	return counts, toTemporal(err)
@@ -221,13 +222,12 @@ func (a *Jobs) EndJob(ctx context.Context, in StateInput) (dlq.Job, error) {
 	return shown(ended, nil)
 }
 
-// shown returns the job as histories may have it.
+// shown returns the job without the parts that must not go into workflow histories.
 func shown(bulk dlq.Job, err error) (dlq.Job, error) {
 	bulk.Spec.Filter = forHistory(bulk.Spec.Filter)
 	return bulk, toTemporal(err)
 }
 
-// forHistory keeps only the topic of a job's filter. The rest may have the key of a record, or a
-// part of an error text, and everybody who may use the Temporal Web UI can read the results of
-// activities. The job's row has the whole filter.
+// forHistory keeps only the topic of a job's filter. The other fields may have the key of a record or a part of an error
+// text. Everybody who may use the Temporal Web UI can read the results of activities. The job's row has the whole filter.
 func forHistory(f dlq.Filter) dlq.Filter { return dlq.Filter{Topic: f.Topic} }

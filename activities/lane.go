@@ -26,8 +26,8 @@ const (
 	// maxSleep is how long a lane sleeps at most before it reads the limits and the state of the job again.
 	maxSleep = 500 * time.Millisecond
 
-	// A lane of a multi-target job scans on past pages with only closed topics, since later messages may have open
-	// targets. After maxClosedPages such pages in a row, the lane claims only from queues.
+	// A lane of a job with several targets scans on after a page whose topics are all closed, since later messages may have
+	// open targets. After maxClosedPages such pages in a row, the lane claims only from queues.
 	maxClosedPages = 100
 )
 
@@ -35,7 +35,7 @@ const (
 type LaneEnd string
 
 const (
-	// LaneDone means that no message is left in the lane's scope, and none waits.
+	// LaneDone means that no message is left in the lane's scope, and no message waits in a queue.
 	LaneDone LaneEnd = "done"
 	// LaneTimeSlice means that the time slice is over, and messages may be left.
 	LaneTimeSlice LaneEnd = "slice"
@@ -51,15 +51,15 @@ const (
 type LaneInput struct {
 	Bulk   dlq.ID `json:"job_id"`
 	Number int    `json:"lane"`
-	// TargetClosed is set when the only target of the job was closed. The lane tries the target before the scan.
+	// TargetClosed is set when the only target of the job was closed. The lane then tries the target before it scans.
 	TargetClosed bool `json:"shut,omitempty"`
 }
 
 // LaneResult is the result of a time slice of a lane.
 type LaneResult struct {
 	End LaneEnd `json:"end"`
-	// For is how long to wait before the closed target is tried again, and Reason and Category are its error. All three
-	// are set only with LaneWaiting.
+	// For is how long to wait before the closed target is tried again. Reason and Category are the target's error. All
+	// three are set only with LaneWaiting.
 	For      time.Duration `json:"for_ns,omitempty"`
 	Reason   string        `json:"reason,omitempty"`
 	Category dlq.Category  `json:"category,omitempty"`
@@ -73,7 +73,7 @@ type LaneResult struct {
 //
 // Once the job stops running or the worker stops, RunLane finalizes its current page and claims no more.
 func (a *Jobs) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
-	// If the details are of another version and cannot be decoded, the page is sent again.
+	// If the heartbeat's details come from another version and cannot be decoded, the page is sent again.
 	report := LaneReport{}
 	if activity.HasHeartbeatDetails(ctx) && activity.GetHeartbeatDetails(ctx, &report) != nil {
 		report = LaneReport{} // without the parts that could be decoded
@@ -109,7 +109,7 @@ type laneRun struct {
 	lane    dlq.Lane
 	beat    *heartbeat[LaneReport]
 	started time.Time
-	// acknowledged has the messages that the previous attempt could not finalize.
+	// acknowledged has the acknowledged messages that the previous attempt could not finalize.
 	acknowledged []dlq.PageOutcome
 	// closedPages counts successive pages whose topics are all closed.
 	closedPages int
@@ -118,7 +118,7 @@ type laneRun struct {
 	doubtful bool
 	// inHand are the outcomes of the page that was published last. They are recorded together with the next claim.
 	inHand []dlq.PageOutcome
-	// unanswered is set when a call that records inHand had no answer. The outcomes may be recorded.
+	// unanswered is set after a call that records inHand got no answer. The outcomes may have been recorded.
 	unanswered bool
 }
 
@@ -175,7 +175,7 @@ func (l *laneRun) sendPages(ctx context.Context) (LaneResult, error) {
 }
 
 // nextPage ends the page in hand and claims the next page. When the claim fails, nextPage ends the page in hand by
-// itself, so that the page does not wait until a claim succeeds. limited has the timeout of the claim.
+// itself, so that the page does not wait until a claim succeeds. limited is ctx with the timeout of the claim.
 func (l *laneRun) nextPage(ctx, limited context.Context) (dlq.LaneClaim, error) {
 	claim, ended, err := l.Store.NextPage(limited, l.lane, l.inHand, l.scans())
 	if err != nil {
@@ -195,7 +195,7 @@ func (l *laneRun) nextPage(ctx, limited context.Context) (dlq.LaneClaim, error) 
 // errInHand says that a published page could not be recorded. The attempt must not send the page again.
 var errInHand = errors.New("the page in hand was not recorded")
 
-// catchUp sends the messages that a claim has left behind, and reports whether to claim again.
+// catchUp sends messages that are claimed and that the last claim did not return. It reports whether to claim again.
 func (l *laneRun) catchUp(ctx context.Context, claim *dlq.LaneClaim, claimed int, err error) (again bool, _ error) {
 	switch {
 	case claimed == 0 && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errInHand) && ctx.Err() == nil && !l.lane.Bounded:
@@ -206,7 +206,7 @@ func (l *laneRun) catchUp(ctx context.Context, claim *dlq.LaneClaim, claimed int
 		l.lane.Bounded = true
 		return true, l.sendClaimed(ctx)
 	case err == nil && claim.Unfinished:
-		// The database was restored, and the attempt has not noticed.
+		// The database was restored, so messages that this attempt had finalized are claimed again.
 		return true, l.sendClaimed(ctx)
 	default:
 		return false, err
@@ -265,7 +265,7 @@ func (l *laneRun) sendPage(ctx context.Context, claimPage func(context.Context) 
 	return claim, claimed, nil
 }
 
-// readTimeout bounds the reading of a large message: it adds a second for each 4 MiB.
+// readTimeout bounds the reading of a large message: storeTimeout, and a second for each 4 MiB.
 func readTimeout(bytes int64) time.Duration {
 	return min(storeTimeout+time.Duration(bytes>>22)*time.Second, maxStepDuration-5*time.Second)
 }
@@ -336,7 +336,7 @@ func (l *laneRun) endOf(claim *dlq.LaneClaim) (result LaneResult, returns bool) 
 	return LaneResult{}, false
 }
 
-// scans tells whether the lane also claims messages beyond its cursor, and not only from queues.
+// scans tells whether the lane claims messages beyond its cursor, besides the messages in queues.
 func (l *laneRun) scans() bool {
 	if l.lane.MultiTarget || l.doubtful {
 		return l.closedPages < maxClosedPages

@@ -22,8 +22,8 @@ func (l *laneRun) published(outcomes []dlq.PageOutcome) {
 	l.beat.stepReturned(func(r *LaneReport) { r.Acknowledged = acknowledged })
 }
 
-// pageEnded adds a recorded page to the metrics. A page that ended no claim counts only after an unanswered call,
-// which may have recorded the page before. Otherwise another client had released the page.
+// pageEnded adds a recorded page to the metrics. If the store ended no claim of the page, the page counts only after an
+// unanswered call, which may have recorded the page. Otherwise another client had released the page.
 func (l *laneRun) pageEnded(result dlq.PageResult, outcomes []dlq.PageOutcome) {
 	l.beat.stepReturned(func(r *LaneReport) { r.Counts, r.Acknowledged = result.Counts, nil })
 	if result.Ended == 0 && !l.unanswered {
@@ -46,7 +46,7 @@ func (l *laneRun) finishPage(ctx context.Context) error {
 	if len(outcomes) == 0 {
 		return nil
 	}
-	l.inHand = nil // after an error only the heartbeat has them
+	l.inHand = nil // after an error, only the heartbeat has the acknowledged messages
 	uncancelled := context.WithoutCancel(ctx)
 	var stopAt time.Time
 	for pause := firstFinalizePause; ; pause = min(2*pause, longestFinalizePause) {

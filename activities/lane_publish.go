@@ -104,8 +104,7 @@ func allClosed(outcomes []dlq.PageOutcome, deliveries []dlq.Delivery, closed []d
 }
 
 // judge decides the outcome of each message of a page, in the order of the page. A target is open
-// when it accepted a message of the page, or rejected a message as bad data. answered says that
-// a target is open.
+// when it accepted a message of the page, or rejected a message as bad data. answered is set if a target is open.
 //
 // A target is closed when it is not open and refused messages of the page. The messages to a
 // closed target wait, and their retries are not counted. A message that an open target refuses,
@@ -189,8 +188,8 @@ func isDoubtful(d dlq.Delivery) bool {
 	return r.MaybeMessage || isEndpoint && r.Category == dlq.CategoryAuth && !r.TargetOnly
 }
 
-// hasFailedOften tells whether a message that tried a closed endpoint has failed. Each try is of
-// another key of the queue, so the tries must suffice for the policy's attempts for each key.
+// hasFailedOften tells whether a message that tried a closed endpoint has failed for good. The queue's tries take its keys
+// in turn, so the message has failed after the policy's attempts times the number of keys.
 func hasFailedOften(queue *dlq.LaneQueue, d *dlq.Delivery) bool {
 	return queue != nil && !queue.OfKey && queue.Target == d.Target && refusal(d).MaybeMessage &&
 		queue.Tries+1 >= PolicyOf(dlq.CategoryOf(d.Err)).Attempts*max(queue.Keys, 1)

@@ -43,9 +43,9 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	registerer.MustRegister(m.results, m.archived, m.purged, m.orphans, m.changed, m.folded)
 	m.folded.SetToCurrentTime()
 	for _, kind := range dlq.JobKinds[1:] { // all but retry
-		m.changed.WithLabelValues(string(kind)) // so that each has a value before its first message
+		m.changed.WithLabelValues(string(kind)) // so that each kind has a value before its first message
 	}
-	// These start at 0, since a rate does not see the value with which a series begins.
+	// The series below start at 0, since a rate does not see the value with which a series begins.
 	m.results.WithLabelValues(string(dlq.ResultDelivered), "")
 	for _, category := range []dlq.Category{dlq.CategoryTransient, dlq.CategoryRateLimit, dlq.CategoryAuth, dlq.CategoryBadData} {
 		m.results.WithLabelValues(string(category.Result()), string(category))
@@ -60,11 +60,11 @@ func (m *Metrics) retried(o *dlq.Outcome) {
 // Released counts claims that were released because their workflow is gone.
 func (m *Metrics) Released(messages int64) { m.orphans.Add(float64(messages)) }
 
-// Folded notes that the changes of the counts are added up.
+// Folded records that the recent changes have just been added to the counts.
 func (m *Metrics) Folded() { m.folded.SetToCurrentTime() }
 
 func (m *Metrics) changedBy(kind dlq.JobKind, messages int64) {
-	if messages > 0 { // an unknown kind changes none
+	if messages > 0 { // an unknown kind changes no messages
 		m.changed.WithLabelValues(string(kind)).Add(float64(messages))
 	}
 }

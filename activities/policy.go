@@ -12,7 +12,7 @@ import (
 type Policy struct {
 	// Attempts counts the first attempt too.
 	Attempts int
-	// First is the wait after the first failure, which grows by Factor.
+	// First is the wait after the first failure. Each further wait is Factor times as long.
 	First  time.Duration
 	Factor float64
 }

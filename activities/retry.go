@@ -16,16 +16,16 @@ import (
 // RetryStore has the methods of the store that the retry of a message calls.
 type RetryStore interface {
 	// Claim makes a PENDING message RETRYING and counts the retry. A second claim by the
-	// same owner returns the same message and is not counted. The first claim notes that the
-	// owner acts for the operation, unless the id is zero. The errors are
-	// *dlq.NotRetryableError, *dlq.OwnedError and dlq.ErrNotFound.
+	// same owner returns the same message and is not counted. The first claim records that the owner acts for the
+	// operation, unless the operation's id is zero. The errors are *dlq.NotRetryableError, *dlq.OwnedError and
+	// dlq.ErrNotFound.
 	Claim(ctx context.Context, id dlq.ID, owner dlq.Owner, operation dlq.ID) (dlq.Claim, error)
 	// Claimed returns the owner's existing claim, or the errors of Claim.
 	Claimed(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Claim, error)
 	// Envelope reads the message of a claim, or returns the errors of Claim.
 	Envelope(ctx context.Context, id dlq.ID, owner dlq.Owner) (dlq.Envelope, error)
-	// Finalize ends a claim, and reports whether the claim has ended now. When the owner has lost the
-	// claim, Finalize records only a delivery. It returns the current message in any case.
+	// Finalize ends a claim, and reports whether this call has ended the claim. When the owner has lost the claim, Finalize
+	// records only a delivery. It returns the current message in any case.
 	Finalize(ctx context.Context, owner dlq.Owner, outcome dlq.Outcome) (m dlq.Message, ended bool, err error)
 	// Release ends every claim of an owner whose workflow is gone, as a failed retry.
 	Release(ctx context.Context, owner dlq.Owner, reason string) (int64, error)
@@ -35,9 +35,8 @@ type RetryStore interface {
 type Publisher interface {
 	// Publish sends the messages in this order and waits for all acknowledgements. Publish
 	// sends nothing to closed targets. The deliveries are in the order of the envelopes.
-	// The error of each is nil, dlq.ErrTargetClosed or a *dlq.DeliveryError. Unless the
-	// order is dlq.OrderNone, the error is a *dlq.BlockedError when an earlier message of the
-	// same topic and key was not delivered.
+	// The error of a delivery is nil, dlq.ErrTargetClosed or a *dlq.DeliveryError. Unless the order is dlq.OrderNone, the
+	// error is a *dlq.BlockedError when an earlier message of the same topic and key was not delivered.
 	Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery
 }
 
@@ -106,7 +105,7 @@ func (a *Retry) releaseIfGone(ctx context.Context, owned *dlq.OwnedError) error 
 	return err
 }
 
-// OrphanReason is the error of a retry whose workflow was terminated before the end.
+// OrphanReason is the error of a retry whose workflow was terminated before the retry ended.
 const OrphanReason = "the workflow that retried it was terminated"
 
 // RepublishPreparation bounds the time before the publish: waiting for memory, and reading
@@ -173,7 +172,7 @@ type FinalizeInput struct {
 	Outcome dlq.Outcome `json:"outcome"`
 }
 
-// Finalized is the state of the message afterwards.
+// Finalized is the state of the message after Finalize.
 type Finalized struct {
 	Status     dlq.Status `json:"status"`
 	RetryCount int        `json:"retry_count"`

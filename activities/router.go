@@ -22,7 +22,7 @@ type Router struct {
 }
 
 // Publish sends the messages to Kafka and to endpoints at the same time. The target of each delivery is the target that
-// Targets has decided. Unreadable messages fail as bad data, and block the later messages of their keys.
+// Router.Targets returns for the message. Unreadable messages fail as bad data, and block the later messages of their keys.
 func (r *Router) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
 	deliveries := make([]dlq.Delivery, len(envelopes))
 	routed := slices.Clone(envelopes)

@@ -51,8 +51,8 @@ func endSpan(span trace.Span, err error) {
 }
 
 // startPublish starts the span of a message that is sent, linked to the trace in which the message was
-// produced. If that trace is sampled, it gets a span too, and the traceparent of the record then names
-// that span. Otherwise the record keeps its headers.
+// produced. If the message's trace is sampled, it gets a span too, and the record's traceparent header then names this
+// span. Otherwise the record keeps its headers.
 func startPublish(ctx context.Context, e *dlq.Envelope) (end func(error)) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return func(error) {}
@@ -77,8 +77,8 @@ func startPublish(ctx context.Context, e *dlq.Envelope) (end func(error)) {
 	}
 }
 
-// originalTrace is the trace in which the message was produced: the last valid traceparent, or the
-// trace id of its event's metadata.
+// originalTrace is the trace in which the message was produced, from the last valid traceparent header, or else from the
+// trace id in the metadata of the message's event.
 func originalTrace(e *dlq.Envelope) (found trace.SpanContext) {
 	for i := range e.Record.Headers {
 		if h := &e.Record.Headers[i]; strings.EqualFold(h.Key, traceparentHeader) {
@@ -94,7 +94,8 @@ func originalTrace(e *dlq.Envelope) (found trace.SpanContext) {
 	return found
 }
 
-// carryOn replaces the traceparent of the record. It changes a copy of the headers, which may be shared.
+// carryOn replaces the traceparent header of the record. It changes a copy of the headers, because the headers may be
+// shared.
 func carryOn(ctx context.Context, e *dlq.Envelope) {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
