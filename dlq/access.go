@@ -9,7 +9,7 @@ import (
 // Permission allows one kind of request, written dlq:<resource>:<action>.
 type Permission string
 
-// The permissions. The table of routes in package api says which route needs which.
+// The permissions. The table of routes in package api says which route needs which permission.
 const (
 	PermTopicRead     Permission = "dlq:topic:read"
 	PermMessageRead   Permission = "dlq:message:read"
@@ -72,7 +72,7 @@ func (r Role) Permissions() []Permission {
 // Grant gives a role on some topics.
 type Grant struct {
 	Role Role
-	// Topics are globs of dead-letter topics, as in kafka.dlq_topic_pattern; none for all.
+	// Topics are globs of dead-letter topics, as in kafka.dlq_topic_pattern; empty for all topics.
 	Topics []string
 
 	topics *regexp.Regexp // nil for all
@@ -109,7 +109,7 @@ const noTopic = "^ $"
 type Principal struct {
 	// Subject is the subject of an OIDC token, or the name of a static token.
 	Subject string
-	// Method is the way of the authentication: none, token or oidc.
+	// Method is the method of authentication: none, token or oidc.
 	Method string
 	Grants []Grant
 }
@@ -129,8 +129,8 @@ func (p *Principal) MayOn(permission Permission, topic string) bool {
 	})
 }
 
-// Within is an expression that matches the topics on which the principal has a permission, with the same
-// meaning in RE2 and PostgreSQL. It is empty for all topics, and matches none when May is false.
+// Within is a regular expression that matches the topics on which the principal has a permission. It has the same meaning
+// in RE2 and PostgreSQL. It is empty for all topics, and matches no topic if May is false.
 func (p *Principal) Within(permission Permission) string {
 	var globs []string
 	for _, g := range p.Grants {

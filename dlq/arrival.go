@@ -51,8 +51,8 @@ type Origin struct {
 // FamilyShareGroup is the header family of Kafka's share groups (KIP-1191).
 const FamilyShareGroup = "kafka-share-group"
 
-// IsPointer reports whether the dead letter has neither key nor value and only names its
-// record. Brokers write pointers for share groups, unless they are configured to copy records.
+// IsPointer reports whether the dead letter has neither key nor value, and only names the record that failed. Brokers write
+// pointers for share groups, unless they are configured to copy records.
 func (d *Detail) IsPointer() bool {
 	return d.Failure.Origin.Family == FamilyShareGroup && d.Record.IsEmpty()
 }
@@ -76,15 +76,16 @@ type Failure struct {
 	// the producer gave to related messages.
 	TraceID       string
 	CorrelationID string
-	// Suspicion says why the message must not be sent back unseen: its headers attack
-	// consumers, or its framework has damaged it. Normally empty.
+	// Suspicion says why the message must not be sent back unseen: its headers attack consumers, its framework has damaged
+	// it, or its original topic is not among the expected topics. Normally empty.
 	Suspicion string
 }
 
 // FamilyHandedIn is the family of an origin that a service has named over HTTP.
 const FamilyHandedIn = "handed-in"
 
-// Over returns f, with the fields of other where f has none. The error is taken as a whole, and so is the origin but for its group.
+// Over returns f, with the fields of other where f has none. The fields of the error all come from f or all from other. So
+// do the fields of the origin, except for the consumer group.
 func (f Failure) Over(other Failure) Failure {
 	merged := other
 	if f.ErrorMessage+f.ErrorClass+f.StackTrace != "" {
@@ -114,7 +115,7 @@ type Arrival struct {
 	Payload    json.RawMessage
 	MaxRetries int
 	// RetryCount and PreviousID come from the previous message when the message came back; see
-	// CameBack. Otherwise a store keeps PreviousID as a link, and no RetryCount.
+	// CameBack. Otherwise a store keeps PreviousID as a link, and stores 0 for RetryCount.
 	RetryCount int
 	PreviousID ID
 	// Fingerprint names the cause. Messages without a fingerprint are in no group.
@@ -135,7 +136,7 @@ func (a *Arrival) Status() Status {
 
 // CameBack decides whether the arrival is the message PreviousID. Whoever wrote the record can claim any PreviousID,
 // so the arrival must be in previousTopic, the dead-letter topic of that message, or must come from the target of that message.
-// An origin is a claim too, so the origin of a suspicious arrival does not count.
+// The writer of the record can claim any origin too, so the origin of a suspicious arrival does not count.
 func (a *Arrival) CameBack(previousTopic, target string) bool {
 	return a.DLQTopic == previousTopic || a.Suspicion == "" && a.Origin.Topic == target
 }

@@ -10,8 +10,9 @@ const ChainLimit = 1000
 type Chain struct {
 	// Hops are sorted by their arrival.
 	Hops []Hop
-	// Truncated is set when Hops are only the ChainLimit messages with the fewest steps from the requested
-	// message, or when attempts are left out, because all attempts together have more than ListBytes.
+	// Truncated is set when Hops does not have the whole chain: it then has the ChainLimit messages with the fewest steps
+	// from the requested message. Truncated is also set when attempts are left out, because all attempts together exceed
+	// ListBytes.
 	Truncated bool
 }
 
@@ -26,7 +27,8 @@ type Hop struct {
 }
 
 // Retries are all retries of the message that have ended, oldest first. The retry that delivered the
-// message is no attempt, unless the retry had lost its claim. Retries makes it from the message itself.
+// message is no attempt, unless the retry had lost its claim. Retries makes an attempt for that retry from the message
+// itself.
 func (h *Hop) Retries() []Attempt {
 	if h.Ended() != ResolutionDelivered || h.LastRetryAt == nil || h.Owner.IsZero() ||
 		slices.ContainsFunc(h.Attempts, func(a Attempt) bool { return a.Result == ResultDelivered && a.Owner == h.Owner }) {

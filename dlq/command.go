@@ -2,8 +2,8 @@ package dlq
 
 import "strings"
 
-// Command is a request to a job that has not ended, as in the detail of its operation. Every job can be cancelled; the
-// other commands are for bulk retries.
+// Command is a request to a job that has not ended. Its JSON is the detail of the request's operation in the audit. Every
+// job can be cancelled; the other commands are for bulk retries.
 type Command struct {
 	Name string `json:"command"`
 	// RateLimit is the limit that CommandRate sets, in messages per second; 0 for none.

@@ -2,7 +2,7 @@ package dlq
 
 import "strings"
 
-// correlationNames are the names of the header with the correlation id, without case and punctuation.
+// correlationNames are the names of the header with the correlation id, in lower case and without punctuation.
 var correlationNames = map[string]bool{"correlationid": true, "xcorrelationid": true, "kafkacorrelationid": true}
 
 var withoutPunctuation = strings.NewReplacer("-", "", "_", "", ".", "")

@@ -11,8 +11,8 @@ import (
 type Exhausted struct {
 	ID  ID
 	Seq int64
-	// EndedAt, RetryCount, MaxRetries and Error are the values at its end. Error is the error of the
-	// last retry, or the error of the consumer when the message was exhausted on arrival.
+	// EndedAt, RetryCount, MaxRetries and Error are the values at the end of the message. Error is the error of the last
+	// retry, or the error of the consumer when the message was exhausted on arrival.
 	EndedAt    time.Time
 	RetryCount int
 	MaxRetries int

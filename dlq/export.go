@@ -9,7 +9,8 @@ type ExportPage struct {
 	Next *Keyset
 }
 
-// Parts divides the page into parts of at most so many bytes. A larger message is a part by itself.
+// Parts divides the page into parts whose messages have at most so many bytes together. A larger message is a part by
+// itself.
 func (p *ExportPage) Parts(most int64) iter.Seq[[]Weight] {
 	return func(yield func([]Weight) bool) {
 		begin, size := 0, int64(0)

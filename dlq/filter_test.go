@@ -10,8 +10,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// The database has bulk retries under these names. The fields of the program may have
-// others.
+// The rows of jobs have specifications under these names. The Go fields may have other names.
 func TestTheJSONNamesOfASpecificationAreFixed(t *testing.T) {
 	t.Parallel()
 	id, err := dlq.ParseID("550e8400-e29b-41d4-a716-446655440000")

@@ -27,7 +27,7 @@ func compileGlob(glob string) (*regexp.Regexp, error) {
 // does anyway.
 func anyGlob(globs []string) string { return "(?s)^(" + alternatives(globs) + ")$" }
 
-// alternatives are the expressions of globs; no name of a topic has a |.
+// alternatives joins the expressions of globs with |. No name of a topic has a |.
 func alternatives(globs []string) string { return expressions.Replace(strings.Join(globs, "|")) }
 
 // compareGlobs sorts exact names first, then the longer globs. Of two globs of the same length, the glob with fewer wildcards is first.
@@ -44,7 +44,7 @@ type globValue[V any] struct {
 	value   V
 }
 
-// globMap maps topics to values. The first glob that matches a topic has its value.
+// globMap maps topics to values. A topic has the value of the first glob that matches it.
 type globMap[V any] []globValue[V]
 
 func newGlobMap[V any](values map[string]V) (m globMap[V], err error) {

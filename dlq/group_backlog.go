@@ -18,7 +18,7 @@ const (
 // BacklogOpen is GroupOpen, for groups that are neither new nor regressed.
 const BacklogOpen = BacklogState(GroupOpen)
 
-// GroupBacklog counts the groups of a dead-letter topic and a state that have PENDING messages, and counts these messages.
+// GroupBacklog counts, for one dead-letter topic and one state, the groups that have PENDING messages, and these messages.
 type GroupBacklog struct {
 	DLQTopic string
 	State    BacklogState
@@ -44,12 +44,12 @@ const MaxBacklogCauses = 10
 // BacklogCause is a group by its title, with its PENDING messages.
 type BacklogCause struct {
 	Title string
-	// Place is its GroupPlace.
+	// Place is the GroupPlace of the group.
 	Place   string
 	Pending int64
 }
 
-// HideCauses names the causes by their places if rules match the dead-letter topic or one of these topics beside it.
+// HideCauses names the causes by their places if masking rules match the dead-letter topic or one of the topics in beside.
 func (m *Masking) HideCauses(b *GroupBacklog, beside ...string) {
 	if m.For(append(beside, b.DLQTopic)...) == nil {
 		return

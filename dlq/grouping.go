@@ -69,7 +69,7 @@ func (g *Grouping) explicit(a *Arrival) string {
 	if g != nil {
 		header = g.header
 	}
-	for _, h := range slices.Backward(a.Record.Headers) { // the last hop first
+	for _, h := range slices.Backward(a.Record.Headers) { // the newest header first
 		if header != "" && h.Key == header && len(h.Value) > 0 {
 			return bounded(string(h.Value), maxOperationName)
 		}

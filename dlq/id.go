@@ -11,8 +11,8 @@ import (
 )
 
 // ID identifies a dead letter, a group, a job or an operation by a UUID (RFC 9562): version 8 if the UUID is computed (RecordID,
-// RestoredID, GroupID), else version 7 (NewID). Except for groups, ids begin with a time, so new rows are appended to the index
-// of the primary key, and its cost does not grow with the table.
+// RestoredID, GroupID), else version 7 (NewID). Except for groups, ids begin with a time. So new rows are appended to the
+// index of the primary key, and an insert does not cost more in a large table.
 type ID [16]byte
 
 var idClock struct {
@@ -37,9 +37,9 @@ func NewID() ID {
 	return id
 }
 
-// RecordID returns the ID of the dead letter that was read from this source, the same also after the database
-// was restored. It is a version 8 UUID that begins with the record's timestamp, as version 7 begins with the
-// time of creation. The timestamp also separates two records of the same offset, which an unclean election can
+// RecordID returns the ID of the dead letter that was read from this source. A record that is read again after a restore of
+// the database gets the same ID. The ID is a version 8 UUID that begins with the record's timestamp, as version 7 begins
+// with the time of creation. The timestamp also separates two records of the same offset, which an unclean election can
 // produce.
 func RecordID(source Source, timestamp time.Time) ID {
 	var input [36]byte
@@ -56,8 +56,8 @@ func RecordID(source Source, timestamp time.Time) ID {
 	return id
 }
 
-// RestoredID returns the ID of the message that an archived message becomes by a restore: always the same, so
-// that a message is restored once. It begins with the time of the archived id.
+// RestoredID returns the ID of the message that an archived message becomes by a restore. This ID is always the same, so
+// that a message is restored only once. It begins with the time of the archived ID.
 func RestoredID(archived ID) ID {
 	sum := sha256.Sum256([]byte("restored " + archived.String()))
 	id := archived

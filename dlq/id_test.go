@@ -82,7 +82,7 @@ func TestTheIDOfARecordFollowsFromItsSourceAndItsTimestamp(t *testing.T) {
 	source := dlq.Source{TopicID: [16]byte{1, 2}, Partition: 3, Offset: 1 << 40}
 	at := time.UnixMilli(1_700_000_000_123)
 	id := dlq.RecordID(source, at)
-	// A change of this would store every record of every topic a second time.
+	// If this id changed, every record of every topic would be stored a second time.
 	require.Equal(t, "018bcfe5-687b-8b96-a90a-9e925ebec9a6", id.String())
 	parsed, err := dlq.ParseID(id.String())
 	require.NoError(t, err)

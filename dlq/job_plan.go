@@ -11,9 +11,9 @@ import (
 
 // Scope is the frozen scope of a job: the messages that match the job's filter, and neither arrived nor changed after the snapshot.
 type Scope struct {
-	// UpperBound is the last Seq assigned when the scope was frozen. Later messages are not taken.
+	// UpperBound is the last Seq assigned when the scope was frozen. Messages that arrived later are not in the scope.
 	UpperBound int64 `json:"upper_bound"`
-	// SnapshotAt is when the scope was frozen, in UTC. Messages that were changed later are not taken.
+	// SnapshotAt is when the scope was frozen, in UTC. Messages that were changed later are not in the scope.
 	SnapshotAt time.Time `json:"snapshot_at"`
 }
 
@@ -50,7 +50,7 @@ type PlanGroup struct {
 	Count int64  `json:"count"`
 }
 
-// SummaryOf keeps what a plan shows of a preview.
+// SummaryOf keeps the parts of a preview that a plan shows.
 func SummaryOf(p *JobPreview) PlanSummary {
 	s := PlanSummary{Skipped: p.Skipped, ByStatus: p.ByStatus, ByErrorClass: p.ByErrorClass, SkipReasons: p.SkipReasons, Groups: p.Groups}
 	for i := range p.ByGroup {
@@ -71,8 +71,8 @@ type Effect struct {
 	Matched int64 `json:"matched"`
 	// Digest identifies the matched messages: two different sets of messages rarely have the same digest.
 	Digest int64 `json:"digest"`
-	// ByTarget counts the messages that would be sent to a topic, the most frequent first, at most
-	// PreviewRows topics; nil for a job that changes messages.
+	// ByTarget counts the messages for each target topic, the largest count first, for at most PreviewRows topics; nil for
+	// a job that changes messages.
 	ByTarget []PreviewCount `json:"by_target,omitempty"`
 }
 

@@ -17,8 +17,9 @@ type JobSample struct {
 	Counts JobCounts
 }
 
-// SampleTick returns the tick of the sample of a job that has this age. Only the newest three samples, and the samples whose
-// tick is a multiple of step, are kept. The step doubles with the age, so there are never more than MaxSamples.
+// SampleTick returns the tick of a sample: the age of the job in units of SampleInterval. Only the newest three samples,
+// and the samples whose tick is a multiple of step, are kept. The step doubles with the age, so there are never more than
+// MaxSamples.
 func SampleTick(age time.Duration) (tick, step int64) {
 	tick, step = max(int64(age/SampleInterval), 0), 1
 	for tick/step >= MaxSamples-3 {

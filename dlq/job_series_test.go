@@ -10,7 +10,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// A month of samples, thinned as a store thins them.
+// The test thins a month of samples as a store does.
 func TestAJobNeverHasMoreSamplesThanTheLimit(t *testing.T) {
 	t.Parallel()
 	kept := map[int64]bool{}

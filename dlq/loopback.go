@@ -15,8 +15,8 @@ func IsLoopback(host string) bool {
 }
 
 // IsOwnHost reports whether a request for a host, with or without a port, may be answered without
-// authentication: for an address, localhost or any of the names. The owner of any other name can let the name
-// resolve to this server (DNS rebinding). Then a page of that name could read the answers in a browser.
+// authentication: for an IP address, localhost or any of the names. The owner of any other name can let the name resolve to
+// this server (DNS rebinding). Then a page of that name could read the answers in a browser.
 func IsOwnHost(host string, names []string) bool {
 	name := withoutPort(host)
 	_, err := netip.ParseAddr(name)

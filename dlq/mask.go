@@ -57,7 +57,7 @@ func (k *Mask) show(d *Detail, decodedKey json.RawMessage, isPart bool) *Shown {
 	}
 	isUnread := k.isValueEncoded && len(d.Payload) == 0 || k.isKeyEncoded && len(decodedKey) == 0
 	if isPart || isUnread || d.IsPointer() || d.Unreadable != nil && len(k.headers) > 0 {
-		s.quotes.HideAll() // errors may quote what was not read
+		s.quotes.HideAll() // errors may quote parts that were not read
 	}
 	if isPart {
 		s.Payload = h.showJSON(payload, "value")

@@ -117,7 +117,7 @@ func NewMasking(rules []MaskRule, secret []byte) (*Masking, error) {
 	return m, nil
 }
 
-// Mask is what rules hide of a message: the rules whose topics match.
+// Mask has the parts of a message that rules hide: the rules whose topics match the message.
 type Mask struct {
 	value, key []masking.Target
 	headers    []maskHeader
@@ -140,7 +140,8 @@ func (k *Mask) add(other *Mask) {
 	k.tags = append(k.tags, other.tags...)
 }
 
-// For is what is hidden of the messages with one of these dead-letter topics or original topics; nil for nothing.
+// For is the mask of messages that have one of these topics as dead-letter topic or original topic; nil if it hides
+// nothing.
 func (m *Masking) For(topics ...string) *Mask {
 	if m == nil {
 		return nil
@@ -162,7 +163,7 @@ func (r *maskRule) has(topic string) bool {
 	return slices.ContainsFunc(r.topics, func(glob *regexp.Regexp) bool { return glob.MatchString(topic) })
 }
 
-// All has every rule; nil for none.
+// All is the mask of all rules; nil if there are no rules.
 func (m *Masking) All() *Mask {
 	if m == nil {
 		return nil

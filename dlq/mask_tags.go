@@ -15,10 +15,11 @@ type maskTags struct {
 }
 
 // TaggedPaths returns the paths to the values with one of the tags, in the JSON that a value or key decodes to. The error
-// says why they are not known.
+// says why the paths are not known.
 type TaggedPaths func(data []byte, tags []string) ([]masking.Path, error)
 
-// headersOfSchemas begin the names of headers that name the schema of a value or a key without SchemaPrefix. Such schemas are not read.
+// headersOfSchemas are the beginnings of header names. Such a header tells the schema of a value or a key that has no
+// prefix of SchemaPrefix bytes. These schemas are not read.
 var headersOfSchemas = map[string][]string{
 	"value": {"__value_schema_id", "apicurio.value."},
 	"key":   {"__key_schema_id", "apicurio.key."},
@@ -66,7 +67,8 @@ func (k *Mask) withTagged(
 	return targets, isEncoded
 }
 
-// target masks a whole value, unless the form is remove: its last characters may be a short field, which must not be seen.
+// target hides a whole value at least by the form Mask: the last characters of the value may be a short field, which the
+// form Last4 would show.
 func (t *maskTags) target(path masking.Path) masking.Target {
 	if path.IsWhole() {
 		return masking.Target{Path: path, As: masking.Stronger(masking.Mask, t.as)}

@@ -162,7 +162,7 @@ func TestFiltersOnHiddenPartsAreNamed(t *testing.T) {
 	require.Empty(t, (*dlq.Masking)(nil).All().Filters(&dlq.Filter{ErrorContains: "a"}))
 }
 
-// Whatever a message is, it shows no quote of what its rule hides, and nothing fails.
+// Whatever a message contains, Show leaves no quote of a hidden part in it, and does not fail.
 func FuzzMaskShowsNothingHidden(f *testing.F) {
 	f.Add(`{"customer":{"email":"SECRET"}}`, "SECRET", "SECRET", "no SECRET", uint8(0))
 	f.Add(`{"customer":{"email":"SECRET"}`, "k", "h", "quoted \"SECRET", uint8(1))

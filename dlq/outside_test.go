@@ -24,7 +24,7 @@ func TestACancelledJobNamesWhoeverCancelledIt(t *testing.T) {
 	require.Equal(t, "outside the API", dlq.CancelledBy([]dlq.Operation{outside, refused, paused}).Subject)
 
 	stopped := command("ann", dlq.CommandCancel)
-	stopped.Outcome = dlq.OperationDone // by the API, in the store
+	stopped.Outcome = dlq.OperationDone // the API has cancelled the job in the store
 	require.Equal(t, "ann", dlq.CancelledBy([]dlq.Operation{stopped}).Subject)
 	require.Equal(t, "outside the API", dlq.CancelledBy(nil).Subject)
 

@@ -88,7 +88,7 @@ func runHistory(seed uint64, isTold bool) (w *world) {
 	return w
 }
 
-// newWorld has messages of a few keys and two topics. Two keys have the same number, and different lanes.
+// newWorld has messages of a few keys and two topics. Two keys have the same TargetKey, but belong to different lanes.
 func newWorld(seed uint64, isTold bool) *world {
 	w := &world{Rand: rand.New(rand.NewPCG(seed, 0)), isTold: isTold, closed: map[dlq.Target]bool{}}
 	w.now = time.Time{}.Add(time.Minute)
@@ -96,7 +96,7 @@ func newWorld(seed uint64, isTold bool) *world {
 	if seed%25 == 0 {
 		messages = 120 + w.IntN(200) // several pages
 	}
-	twin := dlq.TargetKey(dlq.TargetKey(3, "orders"), "refunds") // 3 of orders and twin of refunds have the same number
+	twin := dlq.TargetKey(dlq.TargetKey(3, "orders"), "refunds") // hash 3 of orders and hash twin of refunds have the same TargetKey
 	hashes := []int32{3, 3 ^ 1<<9, twin, 600, 601}
 	for seq := range int64(messages) {
 		hash := hashes[w.IntN(len(hashes))]
@@ -305,7 +305,7 @@ func (w *world) checkPlan(l *lane, list *dlq.Listing, p *dlq.Plan, from []*queue
 	}
 }
 
-// checkPassed checks that a claimed message passes none of its key.
+// checkPassed checks that a claimed message overtakes no earlier message of its key.
 func (w *world) checkPassed(l *lane, m *letter, claims map[dlq.ID]bool) {
 	for _, earlier := range w.letters[:m.Seq-1] {
 		switch {
@@ -354,7 +354,7 @@ func (w *world) check() {
 }
 
 // checkPlaces checks that each message of the scope that the lane has passed is in its page, waits, has ended, or was
-// changed by others.
+// changed by another client.
 func (w *world) checkPlaces(l *lane, places []int) {
 	for _, id := range l.page {
 		if m := w.of(id); m.status == dlq.StatusRetrying && m.owner == l.token && !m.isDeleted {

@@ -35,7 +35,7 @@ type letter struct {
 	changedAt time.Time
 }
 
-// recordKey is what orders messages: the key of a record, and its target.
+// recordKey is the key of a record, and its target. Messages with the same recordKey keep their order.
 type recordKey struct {
 	hash   int32
 	target string
@@ -76,7 +76,7 @@ type lane struct {
 	cursor, waiting int64
 	counts          dlq.JobCounts
 	page            []dlq.ID
-	// The rest is in the memory of an attempt, and lost by a crash.
+	// The fields below are in the memory of an attempt. A crash loses them.
 	claim    *dlq.LaneClaim
 	outcomes []dlq.PageOutcome
 	isDone   bool
@@ -112,7 +112,7 @@ func (j *job) queue(id dlq.QueueID) *queue {
 	return nil
 }
 
-// put is noteQueuesSQL: a queue with its state.
+// put writes a queue with its state, as noteQueuesSQL does.
 func (j *job) put(state dlq.QueueState, lane int, now time.Time) {
 	q := j.queue(state.ID)
 	if q == nil {
@@ -206,7 +206,7 @@ func (w *world) next(l *lane) {
 	if wait > 0 {
 		return
 	}
-	l.page = nil // the lane owns nothing of it
+	l.page = nil // the lane owns no message of the page any more
 	due := l.dueFirst()
 	list := dlq.Listing{Ordered: l.isOrdered, Quota: quota}
 	isDue := due != nil && !due.due.After(w.now)
@@ -319,7 +319,7 @@ func (w *world) look(l *lane, list *dlq.Listing, from []*queue) {
 	}
 }
 
-// write changes what was planned, and hands the page to the lane.
+// write makes the planned changes, and hands the page to the lane.
 func (w *world) write(l *lane, list *dlq.Listing, p *dlq.Plan, from []*queue) {
 	for _, id := range p.Created {
 		l.put(dlq.QueueState{ID: id}, l.Number, w.now)

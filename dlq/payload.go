@@ -8,8 +8,8 @@ import (
 )
 
 // PostgreSQL's JSONB has higher limits. A value beyond these constants, or with a number
-// beyond the range of a float64, is stored as bytes only. Many readers of JSON fail at such
-// a number, and could not read any page with the message.
+// beyond the range of a float64, is stored as bytes only. Many readers of JSON fail at such a number, and could not read a
+// page of a list with this message.
 const (
 	maxPayloadDepth  = 512
 	maxPayloadNumber = 1000

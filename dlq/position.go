@@ -22,12 +22,12 @@ const FromStart = -1
 // Start is the position at the start of a partition.
 var Start = Position{Next: FromStart, Epoch: -1}
 
-// Advance moves the position of a partition, in the transaction that stores the records in between.
+// Advance moves the position of a partition, in the transaction that stores the records between From and To.
 type Advance struct {
 	Partition
 	Topic string
 	// From is the position that the caller started from. Its epoch is not compared.
 	From, To Position
-	// Lost is how many offsets in between Kafka deleted before they were read.
+	// Lost is the number of offsets between From and To that Kafka deleted before they were read.
 	Lost int64
 }

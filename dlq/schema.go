@@ -11,7 +11,7 @@ type Schema struct {
 	Format string
 	// ID is zero for bytes that name no schema.
 	ID uint32
-	// Subject and Version are a place of the schema in the registry, which may have several places.
+	// Subject and Version are one of the places of the schema in the registry. A schema may have several places.
 	Subject string
 	Version int
 	// MessageType is the full name of the Protobuf message or the Avro record.
@@ -31,7 +31,7 @@ type Decoded struct {
 // SchemaPrefix is the length of the prefix in Confluent's wire format: a zero byte and the schema's id.
 const SchemaPrefix = 5
 
-// SchemaIDOf returns the id that bytes in Confluent's wire format begin with. JSON does not begin with a zero
+// SchemaIDOf returns the schema's id at the beginning of bytes in Confluent's wire format. JSON does not begin with a zero
 // byte. Small numbers of eight bytes seem to begin with the id 0, which no registry gives to a schema.
 func SchemaIDOf(data []byte) (id uint32, ok bool) {
 	if len(data) < SchemaPrefix || data[0] != 0 {

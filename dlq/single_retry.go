@@ -20,7 +20,7 @@ type SingleRetry struct {
 	// Message has the status, the resolution, the retries, the owner and the time of the message now. Its
 	// status is empty if the message is gone.
 	Message Message
-	// Attempt is the attempt of the run, without Owner and the target. Its result is empty if there is none.
+	// Attempt is the attempt of the run, without Owner and the target. Its result is empty if the run has no attempt.
 	Attempt Attempt
 }
 

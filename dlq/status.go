@@ -9,8 +9,8 @@ import (
 type Status string
 
 const (
-	// StatusPending waits for an operator. A new message is PENDING, and so is a message whose retry
-	// failed when another retry is allowed.
+	// StatusPending waits for an operator. A new message is PENDING. So is a message whose retry failed, if another retry
+	// is allowed.
 	StatusPending Status = "PENDING"
 	// StatusRetrying is owned by a workflow that sends the message back.
 	StatusRetrying Status = "RETRYING"

@@ -126,7 +126,7 @@ func (t *Targets) unusable(target string) string {
 	}
 }
 
-// refusal is the refusal of Topics; nil refuses nothing.
+// refusal is the refusal of t.topics. If t is nil, no target is refused.
 func (t *Targets) refusal(target string) string {
 	if t == nil {
 		return ""

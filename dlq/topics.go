@@ -76,8 +76,8 @@ func (t *Topics) addOrigins(origins map[string]string) error {
 	return nil
 }
 
-// IsTopicName reports whether Kafka accepts the name of a topic: 1 to 249 of A-Z a-z 0-9 .
-// _ -, but not "." and not "..".
+// IsTopicName reports whether Kafka accepts the name of a topic: 1 to 249 of the characters A-Z a-z 0-9 . _ -, but neither
+// "." nor "..".
 func IsTopicName(name string) bool {
 	return len(name) <= 249 && topicName.MatchString(name) && name != "." && name != ".."
 }
@@ -107,7 +107,7 @@ func (t *Topics) OriginOf(dlqTopic string) (topic, group string) {
 
 // MaySend decides whether somebody who is limited to some topics may send a message to its original topic. Whoever wrote the
 // dead letter can claim any original topic, so the topic must follow from the name of the dead-letter topic, or be covered by
-// a grant. Callers that send or show a message must count no topic of an empty record as covered: the record may be a pointer,
+// a grant. A caller that sends or shows an empty record must count its topic as not covered: the record may be a pointer,
 // and the record that the pointer names would be copied.
 func (t *Topics) MaySend(dlqTopic, originalTopic string, isCovered bool) bool {
 	origin, _ := t.OriginOf(dlqTopic)
@@ -143,8 +143,8 @@ func (t *Topics) LimitOrigins(limits map[string][]string) (err error) {
 	return err
 }
 
-// ForeignOrigin says why this origin makes a dead letter of a topic suspicious; empty if the origin does not. The
-// origin that follows from the name of the dead-letter topic never does.
+// ForeignOrigin says why this origin makes a dead letter of a topic suspicious; empty if the dead letter is not suspicious.
+// The origin that follows from the name of the dead-letter topic is never suspicious.
 func (t *Topics) ForeignOrigin(dlqTopic, originalTopic string) string {
 	limit := t.limits.of(dlqTopic)
 	if limit == nil || limit.value.MatchString(originalTopic) || t.MaySend(dlqTopic, originalTopic, false) {

@@ -7,8 +7,8 @@ import (
 	"dlqmanager/dlq/fingerprint"
 )
 
-// BenchmarkOf shows that the cost grows with the length of what is read and not faster: the
-// hostile cases are bounded, at 10 MB as at 64 KiB.
+// BenchmarkOf shows that the cost grows no faster than the length of the text that is read. A hostile text of 10 MB costs
+// no more than a hostile text of 64 KiB.
 func BenchmarkOf(b *testing.B) {
 	spring := springStack()
 	const kib, mb = 1 << 10, 10 << 20

@@ -111,7 +111,8 @@ func (r *reading) identity() string {
 	return strings.Join(slices.Sorted(slices.Values(r.names)), ", ") // validators report in any order
 }
 
-// distinction returns what tells causes in one frame apart. A helper calls many services, so the host of an outage is a part of it.
+// distinction returns the text that tells causes in one frame apart. A helper calls many services, so the host of an outage
+// is a part of it.
 func (c *cause) distinction() string {
 	names := c.identity()
 	switch {
@@ -128,7 +129,7 @@ func (c *cause) distinction() string {
 	return names
 }
 
-// sentence returns what the messages of one cause share.
+// sentence returns the text that the messages of one cause share.
 func (c *cause) sentence() string {
 	names, words := c.identity(), strings.Join(c.words, " ")
 	switch {
@@ -155,8 +156,8 @@ func (c *cause) sentence() string {
 }
 
 // peer returns the host, with a space before it. The innermost exception often names no host, as in
-// "Read timed out", so peer searches the exceptions around it too. A sentence whose words tell
-// callers apart has no peer, since some failures of a cause have an address instead of a host.
+// "Read timed out", so peer searches the exceptions around it too. A sentence with words that tell callers apart leaves the
+// peer out, since some failures of the cause name an IP address instead of a host.
 func (c *cause) peer() string {
 	host := c.host
 	for i := 0; i < len(c.outer) && host == ""; i++ {
@@ -168,9 +169,9 @@ func (c *cause) peer() string {
 	return " " + host
 }
 
-// classOfKey returns the class for the key, or "" where the class differs within one cause: wrappers
-// and drivers report constraints and outages in classes of their own, Go wraps errors in types, and
-// a message that says enough may come with or without a header for the class.
+// classOfKey returns the class for the key, or "" where the class differs within one cause. Wrappers and drivers report
+// constraints and outages in classes of their own, and Go wraps errors in types. A message that says enough may come with
+// or without a header for the class.
 func (c *cause) classOfKey(rule Rule, f *Failure) string {
 	switch {
 	case c.constraint() != "", c.outage != "", strings.HasPrefix(c.class, "*"):

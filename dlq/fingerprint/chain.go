@@ -47,7 +47,7 @@ func (p *chainParser) line(body string, at, indent int) {
 	last := p.last()
 	if p.message < 0 && !p.elided && last.first != "" &&
 		(last.own != "" && !last.isRecursion() && strings.HasPrefix(body, "at ") || p.library != "" && strings.HasPrefix(body, p.library)) {
-		return // a frame that adds nothing, as most frames
+		return // a frame that adds nothing, like most frames
 	}
 	if name, own, ok := p.frame(body); ok {
 		p.addFrame(name, own, body, at)

@@ -35,21 +35,20 @@ func (l *labelled) fingerprint() fingerprint.Fingerprint {
 	})
 }
 
-// The precision was 0.99 while the JVM's words on a null counted; docs/groups.md says why they do not.
+// The precision was 0.99 while the JVM's texts about a null counted. docs/groups.md says why they no longer count.
 func TestFailuresOfOneCauseShareAKey(t *testing.T) {
 	t.Parallel()
 	measureCorpus(t, "corpus", 0.96, 0.99)
 }
 
-// These failures were labelled by people who had not seen the rules. The rules were made with
-// them since.
+// These failures were labelled by people who had not seen the rules. Since then, the rules were changed to fit them.
 func TestFailuresThatOtherPeopleLabelledShareAKey(t *testing.T) {
 	t.Parallel()
 	measureCorpus(t, "development", 0.97, 0.97)
 }
 
-// The people who labelled these failures had not seen the rules, and the rules were not made with
-// them. They measure what to expect of other people's failures.
+// The people who labelled these failures had not seen the rules, and the rules were never changed to fit these failures. So
+// the results show the precision and recall to expect for other people's failures.
 func TestUnseenFailuresShareAKey(t *testing.T) {
 	t.Parallel()
 	measureCorpus(t, "unseen", 0.95, 0.95)

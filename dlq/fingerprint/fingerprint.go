@@ -41,8 +41,8 @@ const (
 
 // Fingerprint identifies the cause of a failure. Failures with equal keys are one group.
 type Fingerprint struct {
-	// Key is a truncated SHA-256 over the version, whether the rule is RuleExplicit, the scope, the
-	// message, the frame of RuleFrame, and the class unless the message says enough.
+	// Key is a truncated SHA-256 over the version, the scope, the class, the frame and the message, and tells RuleExplicit
+	// from the other rules. The class is left out if the message says enough. Only RuleFrame has the frame.
 	Key     [16]byte
 	Version int
 	Scope   string // the consumer group, else the dead-letter topic
@@ -79,7 +79,7 @@ func (fp *Fingerprint) setCause(f *Failure) {
 		if databasePorts[c.port] || slices.ContainsFunc(t.outer, isDatabaseAway) {
 			c.outage = noConnection
 		} else if fp.Frame == "" {
-			c.port = "" // without a frame, the context names the service, and some failures of it have no port
+			c.port = "" // without a frame, the context names the service, and some failures of the service have no port
 		}
 	}
 	frame := ""
@@ -117,7 +117,7 @@ func causeOf(f *Failure, t *trace) (class, message string) {
 	case t.class == "":
 		return header, cmp.Or(t.message, message)
 	case t.causes == 1 && f.CauseClass != "" && f.CauseClass != t.class && t.class == f.ErrorClass:
-		// The headers know a cause that the stack trace does not print: it was cut off.
+		// The headers know a cause that is missing in the stack trace, because the stack trace was cut off.
 		return f.CauseClass, message
 	case t.message == "" && t.causes == 1 && (t.class == f.ErrorClass || t.class == classPanic):
 		return t.class, message

@@ -125,7 +125,7 @@ func TestOneFrameFailsForManyCauses(t *testing.T) {
 	}
 }
 
-// The same kinds of failures, in whatever words or classes the library has for them.
+// Each list has failures of one kind, in the words and classes of several libraries.
 func TestTheWordsOfALibraryDoNotMatter(t *testing.T) {
 	t.Parallel()
 	for name, failures := range map[string][]string{

@@ -13,7 +13,7 @@ const (
 	enough   = 3 // words that tell failures apart
 )
 
-// reading is what one pass over a message finds.
+// reading has the findings of one pass over a message.
 type reading struct {
 	words   []string // of the innermost part that says enough: see innermost
 	context []string // of the last part that says more than that a service is away
@@ -31,8 +31,8 @@ type part struct {
 	status   bool // it has a status of HTTP
 }
 
-// scanner reads a message once, from left to right. It never goes back: it looks ahead by two
-// words at most, and searches for each kind of closing quote in vain only once.
+// scanner reads a message once, from left to right. It never goes back. It looks ahead by two words at most. If it has once
+// found no closing quote of a kind, it does not search for this kind again.
 type scanner struct {
 	in       string
 	pos      int
@@ -45,7 +45,7 @@ type scanner struct {
 	before   string // the word before previous
 	noun     noun   // see names.go
 	value    bool   // "=" was read
-	inner    bool   // a message in a message
+	inner    bool   // the text is a message in a message
 	unclosed [len(quotes)]bool
 	reading
 }
@@ -186,8 +186,8 @@ var prepositions = set("after at in on within with of from by to since")
 // noise are words that introduce an error, and say nothing about the error.
 var noise = set("panic recovered runtime error errors occurred an has fatal exception uncaught caused by err")
 
-// isText tells the words that a programmer wrote from data, such as names of people and
-// countries. The first word of a part may have a capital.
+// isText tells a word that a programmer wrote from a word that is data, such as the name of a person or a country. The
+// first word of a part may have a capital.
 func isText(c string, first bool) bool {
 	if len(c) < 2 || strings.IndexByte(c, '/') >= 0 {
 		return false
@@ -253,8 +253,8 @@ func (s *scanner) endPart() {
 	}
 }
 
-// innermost sets the words of the last part, and of the parts before it until there are enough.
-// Callers may or may not add their contexts in front: "handle order 17: load tariff: …".
+// innermost takes the words of the last part, and of the parts before it until there are enough words. Callers may or may
+// not add their contexts in front: "handle order 17: load tariff: …".
 func (s *scanner) innermost() {
 	if i := slices.IndexFunc(s.parts, func(p part) bool { return p.status }); i >= 0 {
 		s.parts = s.parts[:i+1] // the body of the answer follows
@@ -311,7 +311,7 @@ func wordBefore(text string) string {
 	return text[strings.LastIndexAny(text, " \t\n|,;([{")+1:]
 }
 
-// foundHost keeps the first host that is no address.
+// foundHost keeps the first host that is a name and no IP address.
 func (s *scanner) foundHost(host string, inURL bool) {
 	if s.host == "" && host != "" && len(host) <= 253 && isLetter(host[0]) {
 		s.host, s.inURL = withoutDigits(host), inURL

@@ -59,7 +59,7 @@ func nounOf(word string) noun {
 	return nouns[word]
 }
 
-// after changes the noun when a character follows: its name is still to come, or is not.
+// after decides by the next character whether the noun still waits for a name.
 func (n *noun) after(c byte) {
 	switch c {
 	case ',':
@@ -184,7 +184,7 @@ func (s *scanner) isListed(name string) bool {
 	return strings.HasSuffix(s.in[:s.pos-len(name)-1], "\n -- ")
 }
 
-// collections are the subjects of "List is empty", which differ by the version of the library.
+// collections are the subjects in texts such as "List is empty". The subject differs by the version of the library.
 var collections = set("List Collection Array Sequence Iterable Map Set Queue Stack Deque")
 
 // isPredicate recognizes the words about a field that breaks a rule.
@@ -225,8 +225,8 @@ func (s *scanner) quotedSentence(text string) {
 	s.foundHost(inner.host, inner.inURL)
 }
 
-// quotedName keeps a quoted text that is a name, and reports whether it is a name. A quoted text is a name
-// only where the words around it say so, or if it is written as in a program.
+// quotedName keeps a quoted text that is a name, and reports whether it is a name. A quoted text is a name if the words
+// around it say so, or if it is written as in a program.
 func (s *scanner) quotedName(text string, before int) bool {
 	name := strings.TrimSpace(text)
 	if s.noun.text == nounMethod && !s.noun.named {

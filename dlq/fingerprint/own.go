@@ -3,7 +3,7 @@ package fingerprint
 import "strings"
 
 // libraries are the packages and namespaces of languages and well-known libraries, for the
-// JVM, .NET, Python and Ruby. Code in them, and in packages below them, is not own.
+// JVM, .NET, Python and Ruby. Code in these packages, and in packages below them, is not own.
 var libraries = set(`
 java javax jakarta jdk sun com.sun kotlin kotlinx _COROUTINE scala groovy clojure org.codehaus.groovy akka cats zio
 org.springframework org.apache org.hibernate org.jboss org.eclipse org.slf4j ch.qos.logback org.jetbrains
@@ -50,7 +50,7 @@ func libraryPrefix(name string) int {
 			return i + 1
 		}
 		if isUpper(name[0]) || i > 24 {
-			return 0 // of .NET and Ruby only first parts are listed, and no listed name is longer
+			return 0 // only the first parts of .NET and Ruby names are listed, and no listed name is longer than 24 bytes
 		}
 	}
 	return 0
@@ -66,7 +66,8 @@ func isLibraryClass(class string) bool {
 var languages = set("java kotlin scala System builtins decimal datetime")
 
 // goHosts are the module hosts of Go libraries, and goOwners are the owners of Go libraries on GitHub. Programs that are built
-// with -trimpath and a vendor folder need these lists. In other programs, the path of a file shows that it is of a library.
+// with -trimpath and a vendor folder need these lists. In other programs, the path of a file shows that the file belongs to
+// a library.
 var (
 	goHosts = set(`
 google.golang.org golang.org gopkg.in go.uber.org go.opentelemetry.io k8s.io gorm.io entgo.io go.mongodb.org cloud.google.com sigs.k8s.io

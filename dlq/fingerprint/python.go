@@ -49,7 +49,7 @@ func trimBars(line string) (body string, depth int) {
 	return strings.TrimLeft(body, "+ "), depth
 }
 
-// line reads a line that begins at start. The body, which is the line without its bars, begins at at.
+// line reads a line. start is where the line begins, body is the line without its bars, and at is where body begins.
 func (p *pythonParser) line(body string, start, at, depth int) {
 	inner, indent := trimIndent(body)
 	path, function, isFrame := pythonFrame(inner)
@@ -111,7 +111,7 @@ func isOwnPython(path string) bool {
 }
 
 // moduleOf returns the last folder and the file of a path without its extension, as in
-// "shop.orders". The root of a program differs between releases, so it is not named.
+// "shop.orders". The root folder of a program differs between releases, so it is left out.
 func moduleOf(path string) string {
 	path = strings.ReplaceAll(path, `\`, "/")
 	folder, file := splitLast(path, '/')

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Ruby, as full_message prints it, with the quotes of 3.4 or of earlier versions:
+// Ruby, as Exception#full_message prints it, with the quotes of Ruby 3.4 or of earlier versions:
 //
 //	/app/lib/shop/orders.rb:31:in 'Shop::Orders#price': undefined method 'rate' for nil (NoMethodError)
 //		from /app/lib/shop/worker.rb:12:in 'block (2 levels) in Shop::Worker#run'
@@ -19,7 +19,7 @@ var (
 	rubyText = regexp.MustCompile(`^(.*) \(([^()]+)\)$`)
 )
 
-// rubyFrame returns "shop.orders.price". Ruby names the class since 3.4 only.
+// rubyFrame returns "shop.orders.price". Only Ruby 3.4 and later versions name the class.
 func rubyFrame(body string) (name string, own, ok bool) {
 	if !strings.Contains(body, ":in ") {
 		return "", false, false

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// trace is what a stack trace says about a failure.
+// trace has the facts about a failure that a stack trace tells.
 type trace struct {
 	class   string      // of the innermost cause; "" where the stack trace does not name it
 	message string      // of the innermost cause

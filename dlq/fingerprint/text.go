@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// storable returns at most limit bytes of valid UTF-8 without NUL and without space around it.
+// storable returns at most limit bytes of s, as valid UTF-8 without NUL, and without white space at its ends.
 func storable(s string, limit int) string {
 	s = strings.TrimSpace(prefix(s, limit))
 	if !utf8.ValidString(s) {

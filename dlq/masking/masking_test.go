@@ -151,7 +151,7 @@ func TestTooManyHiddenTextsHideEveryText(t *testing.T) {
 	require.Empty(t, quotes.Text(""))
 }
 
-// However a secret is written beside a hidden value, and into a text, it does not come out.
+// The secret is a hidden value. Wherever the rest of the document and a text repeat it, it does not come out.
 func FuzzHiddenValuesDoNotComeOut(f *testing.F) {
 	for _, rest := range []string{
 		`{"a":{"email":"SECRET"},"b":"SECRET"}`, `{"email":{"x":["SECRET"]},"email":"SECRET","c":"x SECRET y"}`, `[{"\u0065mail":"SECRET"}]`,
@@ -187,7 +187,7 @@ func FuzzHiddenValuesDoNotComeOut(f *testing.F) {
 	})
 }
 
-// A document without structure hides every text of it that is not short.
+// An opaque document hides each of its texts that is not short.
 func FuzzTextsOfOpaqueDocumentsAreHidden(f *testing.F) {
 	f.Add(`{"name":"Alice`, "Zq7kPw2mXv9")
 	f.Add("\x00\x01\"\\\"", `Zq7k"`)

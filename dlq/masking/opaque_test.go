@@ -28,7 +28,7 @@ func asUTF16(text string, order binary.AppendByteOrder) string {
 
 func asBase64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// Producers serialize twice, choose other encodings and other formats; errors quote what they have read of them.
+// Producers serialize values twice, or choose other encodings and other formats. Errors quote parts of such values.
 func TestTextsOfDocumentsWithinDocumentsAreHidden(t *testing.T) {
 	t.Parallel()
 	for _, hidden := range []string{"a@b.de", "Meyer", "+491711234567", "Zoë Müller", "日本太郎", "alice.meyer@example.com"} {

@@ -108,7 +108,7 @@ func (p Path) start() uint64 {
 	return p.close(1)
 }
 
-// close adds the segments after each **, since ** also stands for no name.
+// close adds the segment after each ** in the state, since ** also stands for no name at all.
 func (p Path) close(state uint64) uint64 {
 	for i, s := range p.segments {
 		if s.kind == anyNumber && state&(1<<i) != 0 {

@@ -15,9 +15,9 @@ import (
 const (
 	// minQuote is the length of the shortest hidden text that is searched, in bytes. Shorter texts occur everywhere.
 	minQuote = 4
-	// gram is how many bytes from the beginning of a longer hidden text make a quote, since errors cut quotes off.
+	// gram is how many bytes from the beginning of a hidden text are enough for a quote, since errors cut quotes off.
 	gram = 8
-	// minPart is how many bytes from the middle of a hidden text make a quote.
+	// minPart is how many bytes from the middle of a hidden text are enough for a quote.
 	minPart = 16
 	// maxQuotes limits all hidden texts together, in bytes. With more, all texts are hidden.
 	maxQuotes = 256 << 10
