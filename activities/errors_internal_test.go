@@ -10,7 +10,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// The SDK logs the others as errors, with a stack.
+// The SDK logs an activity error that is not benign as an error, with a stack trace.
 func TestARefusalIsABenignError(t *testing.T) {
 	t.Parallel()
 	id := dlq.NewID()

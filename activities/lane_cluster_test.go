@@ -15,7 +15,7 @@ import (
 	"dlqmanager/kafka"
 )
 
-// Of three partitions the last one has a replica on broker 3, and needs it.
+// Only the last of the three partitions has a replica on broker 3. Without that replica it accepts no messages.
 func TestAPartitionBelowItsInSyncMinimumDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	const messages = 5_000

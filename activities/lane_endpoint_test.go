@@ -54,7 +54,7 @@ func endpointTest(t *testing.T, perSecond int, handler http.HandlerFunc, arrival
 	return l, &activities.Router{Targets: targets, HTTP: publisher}
 }
 
-// runOnce runs the lane like its workflow, and waits for the target that it waits for.
+// runOnce runs the lane like its workflow. If the lane waits for a closed target, runOnce waits as long.
 func (l *laneTest) runOnce(t *testing.T, publisher activities.Publisher) activities.LaneResult {
 	t.Helper()
 	result := l.runTo(t, publisher)

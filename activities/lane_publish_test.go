@@ -10,8 +10,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// A blocked message ends or waits with the earlier message of its key, whatever that one's
-// outcome is. It never gets an error of its own.
+// A blocked message ends or waits with the earlier message of its key, whatever the outcome of the earlier message is. A
+// blocked message never gets an error of its own.
 func TestABlockedMessageNeverEndsByItself(t *testing.T) {
 	t.Parallel()
 	page := []dlq.Envelope{{ID: dlq.NewID(), Record: dlq.Record{Key: []byte("k")}}, {ID: dlq.NewID(), Record: dlq.Record{Key: []byte("k")}}}

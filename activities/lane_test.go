@@ -28,14 +28,13 @@ import (
 // target is a scripted Publisher that keeps the contract of the interface.
 type target struct {
 	mu sync.Mutex
-	// answers are the errors of each value, one for each time that it is sent; after
-	// them it is accepted.
+	// answers has the errors of each value, one for each time that the value is sent. After these errors the value is
+	// accepted.
 	answers map[string][]error
 	// asked are the values that were sent, in order; orders are the orders of the calls.
 	asked  []string
 	orders []dlq.Order
-	// calls are how many messages each call was asked to send, and closed the targets
-	// that it was told to be closed.
+	// calls are how many messages each call was asked to send, and closed the closed targets that each call was given.
 	calls  []int
 	closed [][]dlq.Target
 }
@@ -103,7 +102,7 @@ func newLaneTest(t *testing.T, order dlq.Order, answers map[string][]error, arri
 	require.NoError(t, err)
 	bulk, err := l.store.CreateJob(t.Context(), nil, dlqtest.Bulk("all.dlq", 1, func(s *dlq.JobSpec) { s.Order = order }))
 	require.NoError(t, err)
-	_, err = l.store.CountJob(t.Context(), bulk.ID) // which also finds out whether it is multi-target
+	_, err = l.store.CountJob(t.Context(), bulk.ID) // the count also finds out whether the job has several targets
 	require.NoError(t, err)
 	l.lane = dlqtest.Lane(bulk, 0)
 	return l
@@ -170,7 +169,7 @@ func (l *laneTest) detail(t *testing.T, value string) dlq.Detail {
 	return detail
 }
 
-// requireUnchanged requires that the error of another message has not changed a message.
+// requireUnchanged requires that the error of another message has not changed these messages.
 func (l *laneTest) requireUnchanged(t *testing.T, values ...string) {
 	t.Helper()
 	for _, value := range values {
@@ -339,7 +338,7 @@ func TestOneClosedTargetDoesNotStopTheOthers(t *testing.T) {
 
 			_, err = l.store.PauseJob(t.Context(), nil, l.lane.Job, "mended")
 			require.NoError(t, err)
-			_, err = l.store.ResumeJob(t.Context(), nil, l.lane.Job) // which tries again at once
+			_, err = l.store.ResumeJob(t.Context(), nil, l.lane.Job) // the resumed job tries the target at once
 			require.NoError(t, err)
 			require.Equal(t, activities.LaneDone, l.run(t).End)
 			require.Equal(t, dlq.JobCounts{Retried: 3}, l.counts(t))

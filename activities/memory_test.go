@@ -21,12 +21,12 @@ func TestMemoryIsGivenInOrder(t *testing.T) {
 	first, second := page(), page()
 	large := make(chan func())
 	go func() {
-		release, err := m.acquire(t.Context(), 100*dlq.PageBytes) // more than the budget: it gets all of it
+		release, err := m.acquire(t.Context(), 100*dlq.PageBytes) // more than the budget: the caller gets the whole budget
 		if err == nil {
 			large <- release
 		}
 	}()
-	require.Eventually(t, func() bool { // it waits, and no other caller overtakes it
+	require.Eventually(t, func() bool { // the large caller waits, and no other caller overtakes it
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := m.acquire(ctx, dlq.PageBytes)

@@ -28,8 +28,7 @@ import (
 	"dlqmanager/store/postgres"
 )
 
-// verifiedTest is a consumer whose messages fail, and all that takes them in, sends them back
-// and verifies them.
+// verifiedTest is a consumer whose messages fail, and all parts that ingest these messages, send them back and verify them.
 type verifiedTest struct {
 	*testing.T
 	brokers    []string
@@ -77,7 +76,7 @@ func (v *verifiedTest) startIngest() {
 	v.stopIngest = func() { cancel(); <-done }
 }
 
-// fail dead-letters a record as Spring does, with the headers that it has.
+// fail sends a record to the dead-letter topic as Spring does. The dead letter keeps the record's headers.
 func (v *verifiedTest) fail(r *kgo.Record) {
 	v.Helper()
 	headers := append(slices.Clone(r.Headers),
@@ -90,7 +89,7 @@ func (v *verifiedTest) fail(r *kgo.Record) {
 	require.NoError(v, v.client.ProduceSync(v.Context(), &kgo.Record{Topic: "orders.dlq", Key: r.Key, Value: r.Value, Headers: headers}).FirstErr())
 }
 
-// consume returns the next record, not committed.
+// consume returns the next record, and commits no offset.
 func (v *verifiedTest) consume() *kgo.Record {
 	v.Helper()
 	ctx, cancel := context.WithTimeout(v.Context(), verifiedWait)
@@ -108,7 +107,7 @@ func (v *verifiedTest) commit(r *kgo.Record) {
 	require.NoError(v, v.client.CommitRecords(v.Context(), r))
 }
 
-// message waits for the dead letter with the value that was stored last.
+// message waits until n dead letters with the value are stored, and returns the newest.
 func (v *verifiedTest) message(value string, n int) (id dlq.ID) {
 	v.Helper()
 	require.Eventually(v, func() bool {
@@ -152,7 +151,7 @@ func (v *verifiedTest) verdict(id dlq.ID) string {
 // publish polls until watermarks are published that were fetched after the call.
 func (v *verifiedTest) publish(id dlq.ID, never string) {
 	v.Helper()
-	for range 2 { // the first may have been fetched before
+	for range 2 { // the first watermarks may have been fetched before the call
 		require.Eventually(v, func() bool {
 			published, err := v.poller.Poll(v.Context())
 			require.NoError(v, err)
@@ -224,7 +223,7 @@ func TestADeniedDeadLetterTopicDoesNotHoldUpVerification(t *testing.T) {
 	require.Equal(t, "yes", v.verdict(id))
 }
 
-// Nobody ingests it, or a partition has no leader.
+// A dead-letter topic is silent if nobody ingests it, or if one of its partitions has no leader.
 func TestASilentDeadLetterTopicDoesNotHoldUpTheVerificationOfOthers(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t)

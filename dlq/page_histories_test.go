@@ -96,7 +96,7 @@ func newWorld(seed uint64, isTold bool) *world {
 	if seed%25 == 0 {
 		messages = 120 + w.IntN(200) // several pages
 	}
-	twin := dlq.TargetKey(dlq.TargetKey(3, "orders"), "refunds") // hash 3 of orders and hash twin of refunds have the same TargetKey
+	twin := dlq.TargetKey(dlq.TargetKey(3, "orders"), "refunds") // 3 in orders and twin in refunds have the same TargetKey
 	hashes := []int32{3, 3 ^ 1<<9, twin, 600, 601}
 	for seq := range int64(messages) {
 		hash := hashes[w.IntN(len(hashes))]

@@ -9,9 +9,8 @@ import (
 )
 
 // ChangeAll revives, marks dead, deletes or restores the messages in the scope of a job, and
-// returns the job at its end. A single activity changes them in batches. The job's row has the
-// position and the counts, and decides whether a batch may run. So a cancellation only
-// closes the job.
+// returns the job at its end. A single activity changes the messages in batches. The job's row has the position and the
+// counts, and decides whether a batch may run. So a cancellation only has to close the job.
 func ChangeAll(ctx workflow.Context, in JobInput) (JobResult, error) {
 	r := newBulkRun(ctx, in)
 	err := r.count(ctx, "Counting the messages to change.")

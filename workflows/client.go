@@ -32,8 +32,8 @@ type Client struct {
 	temporal  client.Client
 	taskQueue string
 	options   ClientOptions
-	// attributesMissed is when the namespace last did not know the search attributes, in Unix nanoseconds. For
-	// attributePause afterwards, starts leave the attributes out, so that not every start is sent twice.
+	// attributesMissed is the last time at which the namespace did not know the search attributes, in Unix nanoseconds. For
+	// attributePause after that time, starts leave the attributes out. Otherwise every start would be sent twice.
 	attributesMissed atomic.Int64
 }
 
@@ -81,7 +81,7 @@ func (c *Client) StartRetryMessage(ctx context.Context, asked *dlq.Operation, m 
 	return started, err
 }
 
-// targetMemo is the memo of a retry to a requested target.
+// targetMemo is the name of the memo that has the requested target of a retry.
 const targetMemo = "target_topic"
 
 // checkTarget returns a *dlq.NotRetryableError when a running retry sends the message to
@@ -89,7 +89,7 @@ const targetMemo = "target_topic"
 func (c *Client) checkTarget(ctx context.Context, running Execution, in RetryMessageInput) error {
 	info, err := c.info(ctx, running.WorkflowID)
 	if errors.Is(err, dlq.ErrNotFound) {
-		return nil // the wait shows the end
+		return nil // the retry has just ended; a wait for it returns its result
 	}
 	if err != nil {
 		return err
@@ -105,8 +105,7 @@ func (c *Client) checkTarget(ctx context.Context, running Execution, in RetryMes
 		Reason: fmt.Sprintf("workflow %s is sending it to %s; wait for it or cancel it", running.WorkflowID, cmp.Or(target, "its original topic"))}
 }
 
-// AwaitRetryMessage waits for the end of a retry, or returns the error of ctx if that ends
-// first.
+// AwaitRetryMessage waits for the end of a retry, or returns the error of ctx if ctx ends first.
 func (c *Client) AwaitRetryMessage(ctx context.Context, e Execution) (RetryMessageResult, error) {
 	var result RetryMessageResult
 	err := c.temporal.GetWorkflow(ctx, e.WorkflowID, e.RunID).Get(ctx, &result)
@@ -117,7 +116,7 @@ func (c *Client) AwaitRetryMessage(ctx context.Context, e Execution) (RetryMessa
 // the first activity of both workflows.
 func (c *Client) AwaitCount(ctx context.Context, workflowID string) error {
 	events := c.temporal.GetWorkflowHistory(ctx, workflowID, "", true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for events.HasNext() { // until the next event, or the end of the workflow
+	for events.HasNext() { // HasNext waits for the next event, or for the end of the workflow
 		event, err := events.Next()
 		if err != nil {
 			return toDomain(ctx, err)
@@ -130,10 +129,10 @@ func (c *Client) AwaitCount(ctx context.Context, workflowID string) error {
 }
 
 // IsRunning reports whether the workflow that made a claim is still running. A later
-// retry of the same message has the same workflow id and another token. The workflow id of
-// a bulk retry or a bulk change is unique; a workflow of another type or task queue that somebody has
-// given this id does nothing for the job. An owner whose id cannot be a workflow id, as in a row that was
-// written by hand, is not running.
+// retry of the same message has the same workflow id and another token. The workflow id of a job is unique. Somebody may
+// have started a workflow with this id and another type or task queue. Such a workflow does nothing for the job, so
+// IsRunning is false. IsRunning is also false if the owner's id cannot be a workflow id, as in a row that was written by
+// hand.
 func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
 	if owner.Token == "" || !isWorkflowID(owner.WorkflowID) {
 		return false, nil
@@ -153,8 +152,8 @@ func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
 		(first == owner.Token || isJob && info.GetTaskQueue() == c.taskQueue), nil
 }
 
-// maxWorkflowIDLength is far above the servers' limit for a workflow id, 1,000 bytes by
-// default, and far below their limit for a request.
+// maxWorkflowIDLength, in bytes, is far above the server's limit for a workflow id, 1,000 bytes by default, and far below
+// the limit for a request.
 const maxWorkflowIDLength = 10_000
 
 // isWorkflowID is false for ids that the Temporal client cannot send. So no workflow can

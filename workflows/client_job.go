@@ -35,8 +35,7 @@ func (c *Client) StartJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) 
 	return started, err
 }
 
-// AwaitJob waits for the end of a job, or returns the error of ctx if that
-// ends first.
+// AwaitJob waits for the end of a job, or returns the error of ctx if ctx ends first.
 func (c *Client) AwaitJob(ctx context.Context, j dlq.Job) (JobResult, error) {
 	var result JobResult
 	err := c.temporal.GetWorkflow(ctx, j.WorkflowID, "").Get(ctx, &result)
@@ -74,8 +73,8 @@ func (c *Client) cancel(ctx context.Context, workflowID string) error {
 // update sends a command and waits for its effect. The error is dlq.ErrUnavailable when no
 // worker handles the command before ctx ends. The command may still take effect later.
 func (c *Client) update(ctx context.Context, asked *dlq.Operation, id dlq.ID, name string, args ...any) error {
-	// The job finds the command in the audit by the id of the update; see activities.Jobs. Without
-	// an operation the SDK chooses the id.
+	// The job finds the command in the audit by the id of the update; see activities.Jobs. Without an operation, the SDK
+	// chooses the id of the update.
 	var updateID string
 	if asked != nil {
 		updateID = asked.ID.String()

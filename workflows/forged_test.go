@@ -26,7 +26,7 @@ func TestAForgedStateDoesNotReplaceThatOfTheJob(t *testing.T) {
 		}})
 	require.NoError(t, err)
 	eventually(t, "the first step is sent", func() bool { return s.statuses(t)[dlq.StatusResolved] == 1 })
-	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(bulk.ID), toPause(""))) // it answers after the lanes have ended
+	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(bulk.ID), toPause(""))) // returns after the lanes have ended
 	require.Equal(t, map[dlq.Status]int64{dlq.StatusResolved: 1, dlq.StatusPending: 4}, s.statuses(t))
 }
 

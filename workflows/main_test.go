@@ -10,7 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	dlqtest.AtOnce(4) // most of their time they wait for a server's timers
+	dlqtest.AtOnce(4) // the tests mostly wait for timers of a server
 	os.Exit(temporaltest.Main(withDatabase{m}))
 }
 

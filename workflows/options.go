@@ -27,8 +27,8 @@ func endless(first, longest time.Duration) *temporal.RetryPolicy {
 	return &temporal.RetryPolicy{InitialInterval: first, BackoffCoefficient: 2, MaximumInterval: longest}
 }
 
-// localOptions are for the single attempt of such a step as a local activity. Its timeout is
-// well below the ten seconds of a workflow task.
+// localOptions are for the single attempt of a step that only uses the database as a local activity. The timeout is well
+// below the ten seconds of a workflow task.
 func localOptions(summary string) workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
 		StartToCloseTimeout: 2 * time.Second,
@@ -37,7 +37,7 @@ func localOptions(summary string) workflow.LocalActivityOptions {
 	}
 }
 
-// countOptions are for counting a scope. Its heartbeat delivers a cancellation.
+// countOptions are for counting a scope. The heartbeat of this activity delivers a cancellation.
 func countOptions(ctx workflow.Context, summary string) workflow.Context {
 	ctx = workflow.WithStartToCloseTimeout(storeOptions(ctx, summary), activities.CountTimeout)
 	return workflow.WithHeartbeatTimeout(ctx, laneHeartbeatTimeout)

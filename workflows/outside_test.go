@@ -123,7 +123,7 @@ func TestJobsThatEndInTemporalNameNoCreator(t *testing.T) {
 	s.add(t, 5, 5)
 	job := s.waitingJob(t)
 	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), workflows.JobWorkflowID(dlq.KindRetry, job), "", "by ops"))
-	action := dlq.NewID() // its workflow was never started
+	action := dlq.NewID() // a job whose workflow was never started
 	_, err := s.store.CreateJob(t.Context(), by("ann", dlq.PermJobCreate), dlq.Job{ID: action, WorkflowID: workflows.JobWorkflowID(dlq.KindDead, action),
 		Spec: dlq.JobSpec{Kind: dlq.KindDead, Filter: dlq.Filter{Topic: s.topic()}}})
 	require.NoError(t, err)

@@ -27,8 +27,9 @@ var record = flag.Bool("record", false, "record the histories that TestWorkflows
 const histories = "testdata"
 
 // TestWorkflowsReplay replays recorded histories with the current workflows. It fails when
-// a change would break running workflows. After the first release the change then needs
-// workflow.GetVersion, and new histories beside the old ones. Until then -record replaces them.
+// a change would break running workflows. After the first release, such a change needs workflow.GetVersion, and new
+// histories beside the old histories. Before the first release, delete the old histories and record new histories with
+// -record.
 func TestWorkflowsReplay(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(histories, "*.json"))
@@ -163,7 +164,7 @@ func (s *system) waitsForTimer(t *testing.T, e workflows.Execution) bool {
 	return false
 }
 
-// history reads all events. If asked to, it first waits for the last one.
+// history reads all events. If toTheEnd is set, it first waits for the last event.
 func (s *system) history(t *testing.T, e workflows.Execution, toTheEnd bool) *historypb.History {
 	t.Helper()
 	if toTheEnd {
@@ -189,7 +190,7 @@ func (s *system) replays(t *testing.T, name string, e workflows.Execution) *hist
 	return history
 }
 
-// replay is replays, and with -record also writes the history.
+// replay does the same as replays, and with -record also writes the history.
 func (s *system) replay(t *testing.T, name string, e workflows.Execution) {
 	t.Helper()
 	history := s.replays(t, name, e)

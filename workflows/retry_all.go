@@ -52,8 +52,8 @@ func RetryAll(ctx workflow.Context, in JobInput) (JobResult, error) {
 	return r.end(ctx, endOf(in.ID, runErr), runErr)
 }
 
-// checkKind fails if jobs of j's kind are not run by workflows of this type. Anybody who may start workflows can put any job's
-// id into the input, and the workflow must not end a job that another workflow runs.
+// checkKind fails if workflows of this type do not run jobs of j's kind. Anybody who may start workflows can put the id of
+// any job into the input. A workflow must not end a job that another workflow runs.
 func checkKind(j *dlq.Job, workflowType string) error {
 	if (j.Spec.Kind == dlq.KindRetry) == (workflowType == RetryAllType) {
 		return nil
@@ -75,7 +75,7 @@ const (
 	phaseEnded
 )
 
-// bulkRun is the state of a run of RetryAll. ChangeAll uses it too, only for its job.
+// bulkRun is the state of a run of RetryAll. ChangeAll uses it too, to count the job's scope and to close the job.
 type bulkRun struct {
 	Resumed
 	in    JobInput
@@ -148,7 +148,7 @@ func (r *bulkRun) readJob(ctx workflow.Context) error {
 	return r.updateOpenJob(storeOptions(ctx, "read the progress"), r.steps.ReadJob, r.in.ID)
 }
 
-// checkOpen fails if the job is closed, which then was done by another client.
+// checkOpen fails if the job is closed. Only another client can have closed it.
 func (r *bulkRun) checkOpen() error {
 	if r.job.State.IsFinal() {
 		return temporal.NewNonRetryableApplicationError("the job was closed by another client", typeEnded, nil)
@@ -244,8 +244,8 @@ func (r *bulkRun) resume(ctx workflow.Context) error {
 	return nil
 }
 
-// recheckJob reads the job again after its lanes were not allowed to claim although the job
-// should run: another client has changed the job's row, or newer attempts of the lanes run.
+// recheckJob reads the job again after its lanes were not allowed to claim although the job should run. Either another
+// client has changed the job's row, or newer attempts at the lanes run.
 func (r *bulkRun) recheckJob(ctx workflow.Context) error {
 	if err := r.readJob(r.jobCtx); err != nil {
 		return err
@@ -253,8 +253,9 @@ func (r *bulkRun) recheckJob(ctx workflow.Context) error {
 	return workflow.Sleep(ctx, time.Second)
 }
 
-// waitPaused pauses the job, unless its target is open again. Then it waits until the pause is lifted or
-// replaced, Pause.For has passed, the job's row is not PAUSED, or the run should continue as new.
+// waitPaused pauses the job. It waits until the pause is lifted or replaced, until Pause.For has passed, until the job's
+// row is not PAUSED, or until the run should continue as new. If the job pauses for a closed target that is open again,
+// waitPaused does not pause the job and does not wait.
 func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	pause := r.Paused
 	r.resumedBy = "" // forget the update that ended an earlier pause
@@ -287,7 +288,7 @@ const (
 )
 
 // awaitResume waits until mustReturn holds, or until the job's row is no longer PAUSED. A database
-// that was restored to an earlier moment may not have the pause; run then pauses the job again.
+// that was restored to an earlier moment may not have the pause; In that case, run pauses the job again.
 func (r *bulkRun) awaitResume(ctx workflow.Context, mustReturn func() bool) error {
 	for wait := pauseCheckMin; ; wait = min(2*wait, pauseCheckMax) {
 		if done, err := workflow.AwaitWithTimeout(ctx, wait, mustReturn); done || err != nil {

@@ -13,7 +13,8 @@ import (
 	"dlqmanager/workflows"
 )
 
-// While the first lane asks the target, the second sees it closed. It says so after the first has sent all it had.
+// While the first lane tries the target, the second lane finds the target closed. The second lane reports this after the
+// first lane has sent all its messages.
 func TestAJobIsNotPausedForATargetThatIsOpenAgain(t *testing.T) {
 	t.Parallel()
 	bulk := dlq.Job{ID: dlq.NewID(), Spec: dlq.JobSpec{Kind: dlq.KindRetry}, State: dlq.JobRunning, Lanes: 2}

@@ -42,7 +42,7 @@ func TestCommandsInQuickSuccessionAreAllAnsweredAndLoseNothing(t *testing.T) {
 	s.target.inOrder(t)
 }
 
-// Temporal may repeat a pause whose answer was lost, and then it comes after the resume.
+// Temporal may repeat a pause whose answer was lost. The repeated pause may come after the resume.
 func TestAJobWhoseRowAnotherClientPausedContinues(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -84,7 +84,7 @@ func TestAnEarlierAttemptAtALaneIsFenced(t *testing.T) {
 	require.Len(t, left.Page, dlq.PageSize, "what it had claimed is the newer one's to send")
 }
 
-// As the sweeper does when it does not find the workflow.
+// The sweeper closes the job's row when it does not find the workflow.
 func TestAJobWhoseRowAnotherClientClosedEnds(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

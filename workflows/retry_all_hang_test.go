@@ -44,7 +44,7 @@ func (s *system) stops(t *testing.T, job dlq.ID, state dlq.JobState) {
 	require.EqualValues(t, 4*dlq.PageSize, s.statuses(t)[dlq.StatusRetrying])
 }
 
-// sendsAll requires that the job delivers its thousand, each once.
+// sendsAll requires that the job delivers its thousand messages, each once.
 func (s *system) sendsAll(t *testing.T, job dlq.ID) {
 	t.Helper()
 	result, err := s.client.AwaitJob(t.Context(), retryOf(job))

@@ -12,11 +12,11 @@ import (
 	"dlqmanager/dlq"
 )
 
-// progressInterval is how often the details and the query's answer are updated. Each
-// update costs a few events, so a long job continues as new from time to time.
+// progressInterval is how often the details in the Web UI and the answer of the query are updated. Each update costs a few
+// events, so a long job continues as new from time to time.
 const progressInterval = 15 * time.Second
 
-// lanesEnd says why runLanes returned. Of several reasons the greatest counts.
+// lanesEnd says why runLanes returned. If the lanes have several reasons, the greatest value counts.
 type lanesEnd int
 
 const (
@@ -50,9 +50,8 @@ func (g *laneGroup) allWaiting() bool {
 	return !slices.ContainsFunc(g.lanes, func(l laneState) bool { return !l.ended && l.waiting == nil })
 }
 
-// runLanes starts every lane and waits for all of them. When a lane fails, the job is to
-// pause, or the workflow is cancelled, runLanes stops the claims. Then the lanes return once
-// their pages are finalized.
+// runLanes starts every lane and waits for all of them. runLanes stops the claims when a lane fails, when the job is to
+// pause, or when the workflow is cancelled. The lanes then return once their pages are finalized.
 func (r *bulkRun) runLanes(ctx workflow.Context) (lanesEnd, error) {
 	waitCtx, wake := workflow.WithCancel(ctx)
 	defer wake()
@@ -113,8 +112,8 @@ func (r *bulkRun) awaitLanes(ctx workflow.Context, group *laneGroup, wake workfl
 	return nil
 }
 
-// runLane starts a lane repeatedly until nothing more is to be done. The end of ctx ends
-// its wait for a closed target, but not a running activity.
+// runLane starts a lane repeatedly until nothing more is to be done. The end of ctx ends the lane's wait for a closed
+// target, but not a running activity.
 func (r *bulkRun) runLane(ctx workflow.Context, group *laneGroup, i int) (lanesEnd, error) {
 	in := activities.LaneInput{Bulk: r.in.ID, Number: i}
 	uncancelled, _ := workflow.NewDisconnectedContext(ctx)
@@ -150,7 +149,7 @@ func (r *bulkRun) runLane(ctx workflow.Context, group *laneGroup, i int) (lanesE
 func (r *bulkRun) waitForTarget(ctx workflow.Context, group *laneGroup, i int, result *activities.LaneResult) error {
 	group.lanes[i].waiting = result
 	if r.Paused == nil && ctx.Err() == nil && group.allWaiting() && !workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
-		r.Paused = selfPause(group.lanes) // this also cancels the timer below
+		r.Paused = selfPause(group.lanes) // awaitLanes then ends ctx, which cancels the timer below
 	}
 	timer := workflow.TimerOptions{Summary: fmt.Sprintf("lane %d waits: %s", i+1, result.Reason)}
 	err := workflow.NewTimerWithOptions(ctx, result.For, timer).Get(ctx, nil)
@@ -177,7 +176,7 @@ func selfPause(lanes []laneState) *Pause {
 	return pause
 }
 
-// reportProgress updates the details and the query's answer until ctx ends.
+// reportProgress updates the details in the Web UI and the answer of the query until ctx ends.
 func (r *bulkRun) reportProgress(ctx workflow.Context) {
 	for workflow.NewTimerWithOptions(ctx, progressInterval, workflow.TimerOptions{Summary: "update the progress"}).Get(ctx, nil) == nil {
 		if r.readJob(ctx) == nil {

@@ -30,8 +30,8 @@ func (r *bulkRun) openRampStep() error {
 	return workflow.ExecuteActivity(ctx, r.steps.SetStepLimit, limit).Get(ctx, nil)
 }
 
-// watchRampStep waits after a step and then reads how many messages came back. watchRampStep pauses the
-// job when these are too many. done says that no messages are left.
+// watchRampStep waits after a step, and then reads how many messages came back. If too many messages came back, it pauses
+// the job. done is set if no messages are left.
 func (r *bulkRun) watchRampStep(ctx workflow.Context) (done bool, err error) {
 	ramp := r.job.Spec.Ramp
 	if ramp == nil || !r.StepOpen || r.RampStep >= len(ramp.Steps) {
@@ -70,17 +70,17 @@ func (r *bulkRun) watchRampStep(ctx workflow.Context) (done bool, err error) {
 	return r.job.Counts.Done() >= r.job.Matched && r.Paused == nil, nil
 }
 
-// The wait between two looks at the verified messages doubles. The reasons that end once the
-// offsets are fetched count only after verifyPatience.
+// The wait between two counts of the verified messages doubles. The reasons not_read and group_gone may end once the
+// offsets are fetched, so they count only after verifyPatience.
 const (
 	verifyCheckMin = 2 * time.Second
 	verifyCheckMax = time.Minute
 	verifyPatience = time.Minute
 )
 
-// awaitVerified waits until each message that the job has sent is verified or came back.
-// unknown says why nobody can know that. If verified is false and unknown is empty, an
-// operator has paused the job, or the history is long.
+// awaitVerified waits until each message that the job has sent is verified or came back. unknown says why this cannot be
+// known of some messages. If verified is false and unknown is empty, an operator has paused the job, or the history is
+// long.
 func (r *bulkRun) awaitVerified(ctx workflow.Context) (verified bool, unknown string, err error) {
 	began := workflow.Now(ctx)
 	for wait := verifyCheckMin; ; wait = min(2*wait, verifyCheckMax) {

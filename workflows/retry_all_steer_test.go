@@ -63,7 +63,7 @@ func TestAPauseThatTheDatabaseForgotIsSetAgain(t *testing.T) {
 	require.Equal(t, int64(1_000), result.Job.Counts.Retried)
 }
 
-// endless is a store whose count takes until it is cancelled.
+// endless is a store whose count runs until it is cancelled.
 type endless struct {
 	*postgres.Store
 	began chan struct{}
@@ -88,7 +88,7 @@ func TestAJobThatIsCountedCanBeCancelled(t *testing.T) {
 	_, err := s.client.AwaitJob(t.Context(), retryOf(job))
 	require.ErrorIs(t, err, workflows.ErrStopped)
 	require.Equal(t, dlq.JobCancelled, s.bulk(t, job).State)
-	s.stop() // which waits for the counting
+	s.stop() // stop waits for the count
 	s.replays(t, "cancelled", execution(job))
 }
 
@@ -115,7 +115,7 @@ func TestTheWaitForTheCountEndsWithTheCount(t *testing.T) {
 	s.jobs = store
 	s.start(t)
 	s.add(t, 5, 5)
-	job := s.startAll(t, func(spec *dlq.JobSpec) { spec.RateLimit = 1 }) // it still runs after the count
+	job := s.startAll(t, func(spec *dlq.JobSpec) { spec.RateLimit = 1 }) // the job still runs after the count
 	<-store.began
 	waited := make(chan error, 1)
 	go func() { waited <- s.client.AwaitCount(t.Context(), workflows.JobWorkflowID(dlq.KindRetry, job)) }()
@@ -353,7 +353,7 @@ func TestOneClosedTargetAmongSeveralDoesNotStopTheOthers(t *testing.T) {
 	s.target.inOrder(t)
 }
 
-// REST shows the row.
+// The REST API shows the job's row, so the row is compared.
 func TestProgressIsTheSameInTheRowTheQueryAndTheWebUI(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -365,7 +365,7 @@ func TestProgressIsTheSameInTheRowTheQueryAndTheWebUI(t *testing.T) {
 		var asked dlq.Job
 		s.query(t, execution(job), workflows.QueryProgress, &asked)
 		row := s.bulk(t, job)
-		row.RecentPerSecond, asked.RecentPerSecond = 0, 0 // it decreases with time
+		row.RecentPerSecond, asked.RecentPerSecond = 0, 0 // the rate decreases with time
 		row.UpdatedAt, asked.UpdatedAt = time.Time{}, time.Time{}
 		require.Equal(t, row, asked)
 		var shown sdkpb.WorkflowMetadata

@@ -177,7 +177,7 @@ func TestCancelledRetryAllLeavesNothingRetrying(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.add(t, 20_000, 500)
-	s.target.slowly(20 * time.Millisecond) // four seconds for all of it
+	s.target.slowly(20 * time.Millisecond) // four seconds for all messages
 	job := s.startAll(t)
 	eventually(t, "some are sent", func() bool { return s.target.count() > 500 })
 	require.NoError(t, s.client.SteerJob(t.Context(), nil, retryOf(job), toCancel))
@@ -241,7 +241,7 @@ func TestAJobRunsOnce(t *testing.T) {
 	first, err := s.client.StartJob(t.Context(), nil, created)
 	require.NoError(t, err)
 	joined, err := s.client.StartJob(t.Context(), nil, created)
-	if err == nil { // it may have ended already
+	if err == nil { // the workflow may have ended already
 		require.Equal(t, first, joined)
 	}
 	_, err = s.client.AwaitJob(t.Context(), retryOf(created.ID))

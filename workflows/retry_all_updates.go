@@ -13,8 +13,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// A running RetryAll is steered by Temporal updates, so the sender learns whether they took
-// effect.
+// Temporal updates control a running RetryAll, so the sender of an update learns whether it took effect.
 const (
 	UpdatePause   = "pause"
 	UpdateResume  = "resume"
@@ -28,7 +27,7 @@ type PauseUpdate struct {
 	Reason string `json:"reason"`
 }
 
-// maxReason is also the limit of the API, in characters.
+// maxReason is the maximum length of a reason in characters, as in the API.
 const maxReason = 1000
 
 func (p PauseUpdate) check() error {
@@ -65,7 +64,7 @@ func (u *RateUpdate) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*object)(u))
 }
 
-// maxRate is also the limit of the API.
+// maxRate is the highest rate limit, in messages per second, as in the API.
 const maxRate = 1_000_000
 
 // check refuses an update without a number: an empty form must not lift the limit.

@@ -32,7 +32,7 @@ func RetryMessage(ctx workflow.Context, in RetryMessageInput) (RetryMessageResul
 	var claimed dlq.Claim
 	err := storeStep(ctx, "mark RETRYING", steps.MarkRetrying, step, &claimed)
 	if err != nil && ctx.Err() != nil && !isRefusal(err) {
-		// The claim may have been committed nevertheless.
+		// The store may have committed the claim nevertheless.
 		if _, err := finalize(ctx, step.Owner, released(in.MessageID)); err != nil && typeOf(err) != activities.TypeNotFound {
 			return RetryMessageResult{}, err
 		}
@@ -75,10 +75,9 @@ func finalize(ctx workflow.Context, owner dlq.Owner, outcome dlq.Outcome) (final
 }
 
 // storeStep runs a step that only uses the database. The first try is a local
-// activity, which Temporal does not schedule. If that fails, for example because the
-// database does not answer in time, the step becomes an ordinary activity, which
-// Temporal retries without end. A cancellation waits for the running attempt, so that no claim
-// commits after the message was released.
+// activity, which Temporal does not schedule. If the local activity fails, for example because the database does not answer
+// in time, the step becomes an ordinary activity, which Temporal retries without end. A cancellation waits for the running
+// attempt, so that no claim commits after the message was released.
 func storeStep(ctx workflow.Context, summary string, step, in, out any) error {
 	if ctx.Err() == nil {
 		local, _ := workflow.NewDisconnectedContext(ctx)

@@ -54,8 +54,7 @@ func (s *system) cancelRetry(t *testing.T, e workflows.Execution) {
 	require.NoError(t, s.temporal.CancelWorkflow(t.Context(), e.WorkflowID, e.RunID))
 }
 
-// isReleased waits for the end of a cancelled retry and requires that its message is as it
-// was before.
+// isReleased waits for the end of a cancelled retry and requires that the message is as before the retry.
 func (s *system) isReleased(t *testing.T, e workflows.Execution, id dlq.ID) {
 	t.Helper()
 	_, err := s.client.AwaitRetryMessage(t.Context(), e)
@@ -115,7 +114,7 @@ func TestARetryCancelledWhileTheDatabaseIsUnavailableIsNotCounted(t *testing.T) 
 	id := s.lastRetry(t)
 	var tries atomic.Int32
 	s.startOn(t, &claiming{Store: s.store, claim: func(claim func() (dlq.Claim, error)) (dlq.Claim, error) {
-		_, _ = claim() // it commits, and the answer is lost
+		_, _ = claim() // the claim commits, and its answer is lost
 		tries.Add(1)
 		return dlq.Claim{}, dlq.ErrUnavailable
 	}})
@@ -206,7 +205,7 @@ func TestARefusedClaimStaysRefusedWhenItIsCancelled(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 }
 
-// The message may be gone by the time that it is released.
+// The message may be gone by the time of its release.
 func TestACancelledRetryOfAMessageThatIsGoneIsCancelled(t *testing.T) {
 	t.Parallel()
 	env := quietSuite().NewTestWorkflowEnvironment()

@@ -166,7 +166,7 @@ func (s *system) terminateWhileRetrying(t *testing.T, id dlq.ID) {
 	require.Equal(t, dlq.StatusRetrying, s.message(t, id).Status)
 }
 
-// The Web UI shows these beside the workflow and each of its steps.
+// The Web UI shows a summary beside the workflow and beside each of its steps.
 func TestEveryStepOfARetryHasASummary(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

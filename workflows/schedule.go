@@ -14,7 +14,7 @@ import (
 )
 
 // EnsureArchiveSchedule creates the archive's schedule, or updates the times and the action of the
-// existing schedule. A pause and the notes stay. cron is a cron expression or @daily and the like, in UTC.
+// existing schedule. A pause and the notes stay. cron is a cron expression in UTC, or a name such as @daily.
 func (c *Client) EnsureArchiveSchedule(ctx context.Context, cron string) error {
 	id := c.archiveSchedule()
 	spec := client.ScheduleSpec{CronExpressions: []string{cron}}

@@ -32,7 +32,7 @@ const (
 	writeTimeout = 2 * time.Minute
 )
 
-// SweepStore finds and releases claims. Its times are times of its own clock.
+// SweepStore finds and releases claims. All times are times of the store's own clock.
 type SweepStore interface {
 	Now(ctx context.Context) (time.Time, error)
 	// Owners lists the owners of RETRYING messages claimed before the time, except the owners
@@ -46,12 +46,11 @@ type SweepStore interface {
 	// FoldCounts adds up the recent changes of the message counts, which makes reading
 	// them cheap.
 	FoldCounts(ctx context.Context) error
-	// OpenHeldGroups opens the held groups of which a condition is met. The counts are the sums that
-	// FoldCounts has made.
+	// OpenHeldGroups opens the held groups for which a condition is met. It reads the sums that FoldCounts has made.
 	OpenHeldGroups(ctx context.Context) (opened int, err error)
 	// RecordArchiveRuns writes the counts of interrupted runs of the archive into the audit.
 	RecordArchiveRuns(ctx context.Context, runID string) error
-	// SampleJobs notes the counts of the running jobs.
+	// SampleJobs records a sample of the counts of each running job.
 	SampleJobs(ctx context.Context) error
 }
 
@@ -66,7 +65,7 @@ type Sweeper struct {
 	Log     *zap.Logger
 }
 
-// Run sweeps until ctx ends. Beside the sweeps, which may wait for Temporal, it notes the counts of running jobs.
+// Run sweeps until ctx ends. In parallel, it records samples of running jobs, because a sweep may wait for Temporal.
 func (s *Sweeper) Run(ctx context.Context) {
 	var sampling sync.WaitGroup
 	defer sampling.Wait()
@@ -84,7 +83,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 	})
 }
 
-// repeat calls in an interval until ctx ends, and logs errors.
+// repeat runs a call in an interval until ctx ends, and logs errors.
 func (s *Sweeper) repeat(ctx context.Context, interval time.Duration, failed string, call func(context.Context) error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -104,7 +103,7 @@ func (s *Sweeper) repeat(ctx context.Context, interval time.Duration, failed str
 // started or claimed before the given time. An error for an owner or a job does not stop
 // the sweep of the rest.
 func (s *Sweeper) Sweep(ctx context.Context, claimedBefore time.Time) error {
-	// First, since the next steps may wait for Temporal.
+	// The counts are added up first, since the later steps may wait for Temporal.
 	err := do(ctx, readTimeout, s.Store.FoldCounts)
 	if err == nil {
 		s.Metrics.Folded()
@@ -170,7 +169,7 @@ func (s *Sweeper) release(ctx context.Context, owner dlq.Owner) error {
 	return err
 }
 
-// within calls with a timeout.
+// within runs a call with a timeout.
 func within[T any](ctx context.Context, limit time.Duration, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -31,7 +31,7 @@ type target struct {
 	answer func(envelope dlq.Envelope) error
 	// pace is how long each call takes.
 	pace time.Duration
-	// calls is how many have begun.
+	// calls is how many calls have begun.
 	calls int
 }
 
@@ -121,7 +121,6 @@ type system struct {
 	stop func()
 }
 
-// retryOf is a bulk retry by its id, and changeOf a job that changes messages.
 // Commands to jobs.
 var (
 	toResume = dlq.Command{Name: dlq.CommandResume}
@@ -134,6 +133,7 @@ func toLimit(perSecond int) dlq.Command {
 	return dlq.Command{Name: dlq.CommandRate, RateLimit: &perSecond}
 }
 
+// retryOf is a bulk retry by its id, and changeOf a job that changes messages.
 func retryOf(id dlq.ID) dlq.Job { return jobOf(dlq.KindRetry, id) }
 
 func changeOf(id dlq.ID) dlq.Job { return jobOf(dlq.KindDead, id) }
@@ -142,7 +142,7 @@ func jobOf(kind dlq.JobKind, id dlq.ID) dlq.Job {
 	return dlq.Job{ID: id, WorkflowID: workflows.JobWorkflowID(kind, id), Spec: dlq.JobSpec{Kind: kind}}
 }
 
-// topic is the test's own, since the ids of bulk retries are the server's.
+// topic is a topic for this test alone.
 func (s *system) topic() string { return s.queue + ".dlq" }
 
 func newSystem(t *testing.T) *system {

@@ -65,7 +65,7 @@ type Pause struct {
 	For time.Duration `json:"for_ns,omitempty"`
 	// TargetClosed is set when the job pauses itself because its target is closed.
 	TargetClosed bool `json:"target_closed,omitempty"`
-	// Update is the id of the update that asked for this; empty if the job pauses itself.
+	// Update is the id of the Temporal update that asked for the pause; empty if the job pauses itself.
 	Update string `json:"update,omitempty"`
 }
 

@@ -15,8 +15,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// SearchAttributes are the search attributes of workflows, all of the type Keyword. A namespace that
-// does not know them is not an error.
+// SearchAttributes are the search attributes of workflows, all of the type Keyword. A namespace without these attributes is
+// not an error.
 var SearchAttributes = []string{"DlqTopic", "DlqGroup", "DlqActor"}
 
 var (
@@ -25,8 +25,7 @@ var (
 	actorAttribute = temporal.NewSearchAttributeKeyKeyword(SearchAttributes[2])
 )
 
-// maxAttribute is far below the servers' limit for the value of a search attribute, in
-// characters.
+// maxAttribute, in characters, is far below the server's limit for the value of a search attribute.
 const maxAttribute = 250
 
 // attributePause is how long the attributes are left out after the namespace did not know them.
@@ -36,7 +35,8 @@ const attributePause = time.Minute
 type subject struct {
 	topic string // its dead-letter topic, or the original topic of a job
 	group dlq.ID
-	// page is the address of the message or the job in the console, path is its path in the API, and reason is the operator's reason.
+	// page is the address of the message or the job in the console, and path is its path in the API. reason is the
+	// operator's reason.
 	page, path, reason string
 }
 

@@ -74,7 +74,7 @@ func TestWorkflowsStartWithoutSearchAttributesThatTheNamespaceDoesNotKnow(t *tes
 	c := workflows.NewClient(other, temporaltest.TaskQueue(t), workflows.ClientOptions{Namespace: namespace, Log: zap.New(core)})
 	for range 2 {
 		id := dlq.NewID()
-		require.Eventually(t, func() bool { // the server learns of a namespace within seconds
+		require.Eventually(t, func() bool { // the server finds a new namespace within seconds
 			_, err = c.StartRetryMessage(t.Context(), nil, &dlq.Message{DLQTopic: "orders.dlq"}, workflows.RetryMessageInput{MessageID: id})
 			return err == nil
 		}, 30*time.Second, 50*time.Millisecond)

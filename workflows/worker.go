@@ -17,11 +17,9 @@ type Activities struct {
 	Archive *activities.Archive
 }
 
-// NewWorker returns a worker for the task queue with every workflow, and with those activities that
-// are not nil.
-// stopTimeout is how long running activities may still run once Stop is called; with
-// Temporal's default of zero they would be abandoned. fatal gets the error of a worker
-// that stops by itself, as when its namespace was deleted.
+// NewWorker returns a worker for the task queue with every workflow, and with those activities that are not nil.
+// stopTimeout is how long running activities may still run once Stop is called. Temporal's default of zero abandons them.
+// fatal gets the error of a worker that stops by itself, as when its namespace was deleted.
 func NewWorker(temporal client.Client, taskQueue string, steps Activities, stopTimeout time.Duration, fatal func(error)) worker.Worker {
 	w := worker.New(temporal, taskQueue, worker.Options{
 		WorkerStopTimeout: stopTimeout,

@@ -4,8 +4,8 @@
 // fits. A part of a failure counts if it is part of the key.
 //
 //  1. explicit. A header or a rule of the configuration names the group.
-//  2. frame. The class of the innermost cause counts, the first own frame without its line, and the
-//     distinction (below): shop.NotPricedException in shop.pricing.PriceList.priceOf. Frames of
+//  2. frame. The class of the innermost cause, the first own frame without its line, and the distinction
+//     (below) count, as for shop.NotPricedException in shop.pricing.PriceList.priceOf. Frames of
 //     the language and of well-known libraries are not own (own.go). Helpers are not own either:
 //     their class and method consist of general words, as in Http.Remote.SendAsync. The frame is
 //     searched in the innermost exception first, then in the exceptions around it, since Java
@@ -34,13 +34,12 @@
 //
 // # The distinction and the sentence
 //
-// One method can fail for many causes with one class. Names tell the causes apart: the name of a
-// constraint, column, field, parameter, method or type, or a code, that the words around it
-// announce, and a status of HTTP (names.go). Names are sorted, because validators report in any
-// order. If a message has no names, its words tell causes apart. Helpers meet the outages of many
-// services, and the host tells the services apart. The JVM's own texts about a null, a cast or a
-// number do not count: they depend on the version of the JVM, and older versions have no such
-// texts.
+// One method can fail for many causes with one class. Names tell the causes apart: constraints,
+// columns, fields, parameters, methods, types and codes that the words around them announce, and
+// HTTP statuses (names.go). Names are sorted, because validators report in any order. If a message
+// has no names, its words tell causes apart. A helper meets the outages of many services, so the
+// host of an outage counts too. The JVM's own texts about a null, a cast or a number do not count:
+// they depend on the version of the JVM, and older versions have no such texts.
 //
 // The sentence has the words, and the names in brackets. The words come from the last part of
 // "context: context: reason", and from the parts before it until there are three words, because
