@@ -18,7 +18,7 @@ type ChangeReport struct {
 }
 
 // After a batch that took less than fastBatch, the next batch may be twice as large and still ends well within its time.
-// Batches shrink when messages are large or the database is slow. So they grow again.
+// Batches shrink when messages are large or the database is slow. In this way they grow again.
 const fastBatch = 300 * time.Millisecond
 
 // explain records an error in the job's row, where operators see why the job does not continue.

@@ -114,7 +114,7 @@ type Principal struct {
 	Grants []Grant
 }
 
-// Anonymous is everybody while authentication is off.
+// Anonymous is the principal of every request while authentication is off.
 var Anonymous = Principal{Subject: "anonymous", Method: "none", Grants: []Grant{{Role: RoleAdmin}}}
 
 // May reports whether the principal has a permission on any topic.

@@ -57,8 +57,8 @@ func (d *Detail) IsPointer() bool {
 	return d.Failure.Origin.Family == FamilyShareGroup && d.Record.IsEmpty()
 }
 
-// IsEmpty reports whether the record has neither key nor value. The publisher takes an empty record with
-// the headers of a share group for a pointer, even if the record also has the headers of another family.
+// IsEmpty reports whether the record has neither key nor value. The publisher treats an empty record with the headers of a
+// share group as a pointer, even if the record also has the headers of another family.
 func (r *Record) IsEmpty() bool { return r.Key == nil && r.Value == nil }
 
 // Failure is the origin and the error of a dead letter, as far as its headers or the name
@@ -134,9 +134,9 @@ func (a *Arrival) Status() Status {
 	return StatusPending
 }
 
-// CameBack decides whether the arrival is the message PreviousID. Whoever wrote the record can claim any PreviousID,
-// so the arrival must be in previousTopic, the dead-letter topic of that message, or must come from the target of that message.
-// The writer of the record can claim any origin too, so the origin of a suspicious arrival does not count.
+// CameBack decides whether the arrival is the message PreviousID, which has failed again. The writer of a record can claim
+// any PreviousID. So the arrival must be in previousTopic, the dead-letter topic of that message, or must come from the
+// target of that message. The writer can claim any origin too, so the origin of a suspicious arrival does not count.
 func (a *Arrival) CameBack(previousTopic, target string) bool {
 	return a.DLQTopic == previousTopic || a.Suspicion == "" && a.Origin.Topic == target
 }

@@ -10,7 +10,7 @@ const ChainLimit = 1000
 type Chain struct {
 	// Hops are sorted by their arrival.
 	Hops []Hop
-	// Truncated is set when Hops does not have the whole chain: it then has the ChainLimit messages with the fewest steps
+	// Truncated is set when Hops does not have the whole chain. Hops then has the ChainLimit messages with the fewest steps
 	// from the requested message. Truncated is also set when attempts are left out, because all attempts together exceed
 	// ListBytes.
 	Truncated bool
@@ -26,9 +26,8 @@ type Hop struct {
 	Attempts []Attempt
 }
 
-// Retries are all retries of the message that have ended, oldest first. The retry that delivered the
-// message is no attempt, unless the retry had lost its claim. Retries makes an attempt for that retry from the message
-// itself.
+// Retries are all retries of the message that have ended, oldest first. The retry that delivered the message is not stored
+// as an attempt, unless it had lost its claim. Retries makes an attempt for that retry from the message itself.
 func (h *Hop) Retries() []Attempt {
 	if h.Ended() != ResolutionDelivered || h.LastRetryAt == nil || h.Owner.IsZero() ||
 		slices.ContainsFunc(h.Attempts, func(a Attempt) bool { return a.Result == ResultDelivered && a.Owner == h.Owner }) {

@@ -6,7 +6,7 @@ import "fmt"
 type Edit struct {
 	// Key and Value replace the key and the value of the message; a pointer to nil is Kafka's null.
 	Key, Value *[]byte
-	// IsJSON is set when the value was given as JSON. It may have to be encoded with a schema.
+	// IsJSON is set when the value was given as JSON. The value may then have to be encoded with a schema.
 	IsJSON bool
 	// Headers replace all headers.
 	Headers *[]Header
@@ -27,8 +27,8 @@ func (e *Edit) Fields() []string {
 	return names
 }
 
-// Copy is the edited copy of a message, for Store.Replace. The copy has no Source, since it is no
-// record in Kafka. suspicion is the Suspicion of the copy; empty if it is not suspicious any more.
+// Copy is the edited copy of a message, for Store.Replace. The copy has no Source, since Kafka has no record of it.
+// suspicion is the Suspicion of the copy; empty if it is not suspicious any more.
 func (e *Edit) Copy(d *Detail, suspicion string) Arrival {
 	a := Arrival{
 		ID: NewID(), DLQTopic: d.DLQTopic, Failure: d.Failure, Record: d.Record, Payload: d.Payload,

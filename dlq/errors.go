@@ -38,8 +38,8 @@ func (e *databaseError) Error() string { return e.reason }
 
 func (e *databaseError) Unwrap() error { return ErrUnavailable }
 
-// NoticeError is the result of a readiness check that operators may read. Unlike other
-// errors, a notice names neither hosts nor users.
+// NoticeError is a result of a readiness check whose text operators may read. Unlike other errors, a notice names neither
+// hosts nor users.
 type NoticeError struct {
 	Notice string
 	// Unavailable is set when the dependency does not answer.

@@ -39,13 +39,13 @@ func (j *Job) EstimatedEnd(now time.Time) (end time.Time, known bool) {
 
 // rampRateAndWait returns the rate of a job with a ramp and the time that the job has yet to wait after its steps.
 // After a wait, the rate is infinite until the present step has lasted longer than recentWindow, because the recent
-// rate still includes the wait. Then only the rate limit tells how fast the job is.
+// rate still includes the wait. Until then, only the rate limit tells how fast the job is.
 //
 // The job's row does not say which step is under way. A step is over when all its messages are sent. The row does
 // not change until the next step, so UpdatedAt is when the wait began.
 func (j *Job) rampRateAndWait(left int64, now time.Time) (rate float64, wait time.Duration) {
 	ramp, sent := j.Spec.Ramp, j.Counts.Sent()
-	var before, upTo int64 // sent before the present step; sent after the step of the loop
+	var before, upTo int64 // messages sent before the present step, and until the end of the loop's step
 	for _, step := range ramp.Steps {
 		upTo += int64(step)
 		switch {

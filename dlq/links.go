@@ -16,16 +16,16 @@ type TraceLink string
 // and {offset}. An empty RecordLink makes no links.
 type RecordLink string
 
-// Problem says why the address cannot be used; empty if it can.
+// Problem says why the address cannot be used; empty if the address can be used.
 func (l TraceLink) Problem() string { return linkProblem(string(l), "{trace_id}") }
 
-// Problem says why the address cannot be used; empty if it can.
+// Problem says why the address cannot be used; empty if the address can be used.
 func (l RecordLink) Problem() string {
 	return linkProblem(string(l), "{topic}", "{partition}", "{offset}")
 }
 
-// URL is the address of a trace; empty if the id is hidden, or has characters other than letters, digits, - and _. Ids of tracing
-// systems have only these. Other characters could lead the link to another address.
+// URL is the address of a trace; empty if the id is hidden, or has characters other than letters, digits, - and _. Ids of
+// tracing systems have only these characters. Other characters could lead the link to another address.
 func (l TraceLink) URL(id string) string {
 	if !traceID.MatchString(id) {
 		return ""

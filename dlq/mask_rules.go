@@ -19,7 +19,7 @@ type MaskRule struct {
 	Headers []string
 	// Tags are the tags, such as PII, with which the schemas of a Schema Registry mark fields of values and keys.
 	Tags []string
-	// As is how hidden parts look.
+	// As is the form of the hidden parts; see masking.Form.
 	As string
 }
 

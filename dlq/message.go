@@ -39,8 +39,8 @@ type Message struct {
 	UpdatedAt   time.Time
 	LastRetryAt *time.Time
 	// Owner is the workflow that retries the message (RETRYING) or that retried it last. Owner is zero when
-	// the message was never retried, and after an operator has revived the message or has marked the message
-	// dead while PENDING.
+	// the message was never retried, and after an operator has revived the message or has marked it dead while it was
+	// PENDING.
 	Owner Owner
 	// PreviousID is the message that this message was before it came back, was edited or was restored; zero if none of
 	// these happened.

@@ -12,8 +12,8 @@ type originPattern struct {
 	expression *regexp.Regexp
 }
 
-// originPlaceholders stand for parts of a name, in both halves of a pattern. {topic} is as
-// long as possible, so in error.a.b.c the group is c.
+// originPlaceholders stand for parts of a name, in both halves of a pattern. {topic} matches as many characters as
+// possible, so in error.a.b.c the group is c.
 var originPlaceholders = map[string]string{
 	"{topic}":   `(?P<topic>[A-Za-z0-9._-]+)`,
 	"{group}":   `(?P<group>[A-Za-z0-9_-]+)`,

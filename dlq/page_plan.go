@@ -197,8 +197,8 @@ type JobLimits struct {
 	Step *int64
 }
 
-// rateBurst is how much unused time later claims may use at most. maxRateWait is how long a claim of one message makes the
-// next claim wait at most: at the rate of one message per second.
+// rateBurst is how much unused time later claims may use at most. maxRateWait is the longest wait after a claim of one
+// message: a second, at the rate of one message per second.
 const (
 	rateBurst   = 100 * time.Millisecond
 	maxRateWait = time.Second

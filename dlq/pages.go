@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Pages is the address of the console, such as https://dlq.example.com, and makes the addresses of its pages for everything
-// that tells people about them. An empty Pages makes empty addresses.
+// Pages is the address of the console, such as https://dlq.example.com. Its methods return the addresses of the console's
+// pages. An empty Pages makes empty addresses.
 type Pages string
 
 // Message is the page of a message.

@@ -13,8 +13,8 @@ import (
 const (
 	maxPayloadDepth  = 512
 	maxPayloadNumber = 1000
-	// PostgreSQL returns numbers without exponents, so an exponent becomes as many digits. This limits
-	// the sum of all exponents: a megabyte of 1e308 would be shown as fifty megabytes.
+	// PostgreSQL returns numbers without exponents, so an exponent becomes as many digits. maxPayloadExponents limits the
+	// sum of all exponents: a megabyte of 1e308 would be shown as fifty megabytes.
 	maxPayloadExponents = 100_000
 )
 

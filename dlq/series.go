@@ -40,7 +40,7 @@ type SeriesQuery struct {
 	Group  ID     // zero for all messages
 	Within string // expression for the dead-letter topics; empty for all
 	Step   Step
-	// From is the beginning of the first bucket, and To the end of the last one.
+	// From is the beginning of the first bucket, and To the end of the last bucket.
 	From, To time.Time
 }
 

@@ -43,7 +43,7 @@ const (
 	ResultDelivered Result = "delivered"
 	// ResultFailed was refused, or given up after the last attempt. Another retry may succeed.
 	ResultFailed Result = "failed"
-	// ResultRejected can never be delivered, however often retried.
+	// ResultRejected can never be delivered, however often it is retried.
 	ResultRejected Result = "rejected"
 	// ResultReleased was claimed and never sent. The message is PENDING again, and the
 	// retry is not counted. Workflow histories call it "returned".

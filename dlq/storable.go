@@ -38,8 +38,8 @@ func shortened(s string, limit int) string {
 // maxStoredTopic is the documented width of the columns of topics, in characters.
 const maxStoredTopic = 255
 
-// storableTopic makes a topic's name storable. A name that is truncated here comes from a header. The truncated name
-// is still too long for Kafka, so it never becomes the name of another topic.
+// storableTopic makes a topic's name storable. Only a name from a header is so long that it is truncated. The truncated
+// name is still too long for Kafka, so it never becomes the name of another topic.
 func storableTopic(s string) string {
 	s = StorableText(s)
 	if len(s) <= maxStoredTopic {

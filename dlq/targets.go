@@ -21,7 +21,7 @@ func EndpointOf(target string) (name string, ok bool) {
 }
 
 // Targets decides where messages go: to their original topic, to another topic, or to an
-// HTTP endpoint. Nil sends all of them to their original topics.
+// HTTP endpoint. Nil sends all messages to their original topics.
 type Targets struct {
 	topics    *Topics
 	routes    globMap[string] // of original topics to targets

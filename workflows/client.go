@@ -144,7 +144,8 @@ func (c *Client) IsRunning(ctx context.Context, owner dlq.Owner) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// Servers before 1.24 do not return the first run id. These workflows have a single run.
+	// Servers before 1.24 do not return the first run id. A single retry has a single run, so the id of this run is the
+	// first.
 	first := cmp.Or(info.GetFirstRunId(), info.GetExecution().GetRunId())
 	isJob := owner.WorkflowID == retryAllPrefix+owner.Token && info.GetType().GetName() == RetryAllType ||
 		owner.WorkflowID == changeAllPrefix+owner.Token && info.GetType().GetName() == ChangeAllType

@@ -53,7 +53,7 @@ func (c *Client) Installation(ctx context.Context) (s Installation, err error) {
 			}
 		}
 		s.AttributeCommand = CreateSearchAttributes(namespace)
-	// Without the right, or on a server without this call, the attributes stay unknown.
+	// Without the right to list the attributes, or on a server without this call, the attributes stay unknown.
 	case !errors.As(err, new(*serviceerror.PermissionDenied)) && !errors.As(err, new(*serviceerror.Unimplemented)):
 		return s, toDomain(ctx, err)
 	}

@@ -25,8 +25,8 @@ const (
 	changeAllPrefix    = "change-all-"
 )
 
-// RetryMessageID is the workflow id of the retry of a message. Each message has a single id,
-// so Temporal runs its retries in turn.
+// RetryMessageID is the workflow id of the retry of a message. All retries of a message have the same workflow id, so
+// Temporal runs them in turn.
 func RetryMessageID(id dlq.ID) string { return retryMessagePrefix + id.String() }
 
 // JobWorkflowID is the workflow id of a job. A job has a single workflow.

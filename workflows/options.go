@@ -10,10 +10,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// storeOptions are for steps that only use the database. They retry without end while the
-// database is unavailable, since a step that gave up would leave a claim without an owner.
-// Ten seconds are long for a statement on a few rows. The longest pause is short, so work
-// continues soon after the database is back.
+// storeOptions are for steps that only use the database. Temporal retries these steps without end while the database is
+// unavailable, since a step that gave up would leave a claim without an owner. The timeout of ten seconds is long for a
+// statement on a few rows. The longest pause is short, so work continues soon after the database is back.
 func storeOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 10 * time.Second,
@@ -27,8 +26,8 @@ func endless(first, longest time.Duration) *temporal.RetryPolicy {
 	return &temporal.RetryPolicy{InitialInterval: first, BackoffCoefficient: 2, MaximumInterval: longest}
 }
 
-// localOptions are for the single attempt of a step that only uses the database as a local activity. The timeout is well
-// below the ten seconds of a workflow task.
+// localOptions are for a local activity: the first attempt of a step that only uses the database. The local activity is not
+// repeated. The timeout is well below the ten seconds of a workflow task.
 func localOptions(summary string) workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
 		StartToCloseTimeout: 2 * time.Second,
@@ -51,14 +50,14 @@ func publishOptions(ctx workflow.Context, summary string) workflow.Context {
 	transient := activities.PolicyOf(dlq.CategoryTransient)
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: activities.RepublishPreparation + 20*time.Second,
-		// A cancelled retry waits for its running publish. An acknowledged message is
-		// RESOLVED, any other PENDING.
+		// A cancelled retry waits for its running publish. An acknowledged message becomes RESOLVED, and any other message
+		// PENDING.
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval:    transient.First,
 			BackoffCoefficient: transient.Factor,
-			// Above the longest pause. Temporal's default, a hundred times the first
-			// pause, would end the doubling earlier.
+			// The maximum is above the longest pause. Temporal's default, a hundred times the first pause, would end the
+			// doubling earlier.
 			MaximumInterval: 512 * time.Second,
 			MaximumAttempts: int32(transient.Attempts),
 		},
@@ -70,9 +69,8 @@ func publishOptions(ctx workflow.Context, summary string) workflow.Context {
 // worker after three seconds, and a slow worker keeps its lane.
 const laneHeartbeatTimeout = 6 * activities.HeartbeatInterval
 
-// laneOptions are for a time slice of a lane of a bulk retry, and for all batches of a bulk
-// change: a long activity with heartbeats, which costs three events of history for any number of
-// messages.
+// laneOptions are for a time slice of a lane of a bulk retry, and for all batches of a bulk change. Both are long
+// activities with heartbeats. Such an activity costs three events of history for any number of messages.
 func laneOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		// A time slice takes minutes at most, but finalizing its last page may
@@ -80,7 +78,7 @@ func laneOptions(ctx workflow.Context, summary string) workflow.Context {
 		StartToCloseTimeout: 24 * time.Hour,
 		HeartbeatTimeout:    laneHeartbeatTimeout,
 		// With eager execution the lanes would stay on the worker that runs the workflow,
-		// and a worker that joins would get none.
+		// and a worker that joins would get no lanes.
 		DisableEagerExecution: true,
 		// Attempts without end: a lane fails when its worker is gone or the database is
 		// unavailable, and must continue soon after that.

@@ -253,9 +253,9 @@ func (r *bulkRun) recheckJob(ctx workflow.Context) error {
 	return workflow.Sleep(ctx, time.Second)
 }
 
-// waitPaused pauses the job. It waits until the pause is lifted or replaced, until Pause.For has passed, until the job's
-// row is not PAUSED, or until the run should continue as new. If the job pauses for a closed target that is open again,
-// waitPaused does not pause the job and does not wait.
+// waitPaused pauses the job, unless the job should pause for a closed target that is open again. After it has paused the
+// job, it waits until the pause is lifted or replaced, until Pause.For has passed, until the job's row is not PAUSED, or
+// until the run should continue as new.
 func (r *bulkRun) waitPaused(ctx workflow.Context) error {
 	pause := r.Paused
 	r.resumedBy = "" // forget the update that ended an earlier pause
@@ -288,7 +288,7 @@ const (
 )
 
 // awaitResume waits until mustReturn holds, or until the job's row is no longer PAUSED. A database
-// that was restored to an earlier moment may not have the pause; In that case, run pauses the job again.
+// that was restored to an earlier moment may not have the pause. In that case, run pauses the job again.
 func (r *bulkRun) awaitResume(ctx workflow.Context, mustReturn func() bool) error {
 	for wait := pauseCheckMin; ; wait = min(2*wait, pauseCheckMax) {
 		if done, err := workflow.AwaitWithTimeout(ctx, wait, mustReturn); done || err != nil {

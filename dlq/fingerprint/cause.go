@@ -66,7 +66,8 @@ var (
 	servicePorts  = set("1433 1521 3306 5432 27017 465 587 389 636 5672 6379 9042 9092 9200 11211")
 )
 
-// servicePort returns the port of a known service, as in "10.1.2.3:6379". The host before the port differs.
+// servicePort returns the port of a known service, as in "10.1.2.3:6379". The host before the port may differ within one
+// outage.
 func servicePort(message string) string {
 	for {
 		host, rest, found := strings.Cut(message, ":")
@@ -112,7 +113,7 @@ func (r *reading) identity() string {
 }
 
 // distinction returns the text that tells causes in one frame apart. A helper calls many services, so the host of an outage
-// is a part of it.
+// is a part of the text.
 func (c *cause) distinction() string {
 	names := c.identity()
 	switch {

@@ -27,7 +27,7 @@ type part struct {
 	words    []string
 	chunks   int // words, names and variables
 	variable bool
-	closed   bool // data follow
+	closed   bool // no more words are read, since data follow
 	status   bool // it has a status of HTTP
 }
 

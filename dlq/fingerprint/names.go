@@ -300,7 +300,7 @@ func (s *scanner) isSubscript(before int) bool {
 
 var year = regexp.MustCompile(`[0-9]{4}`)
 
-// addName keeps a name. A year in it is data, as in the table orders_2026_03.
+// addName keeps a name. A year in a name is data, as in the table orders_2026_03.
 func (s *scanner) addName(kind, name string) {
 	if kind != nounCode && kind != nounStatus && year.MatchString(name) {
 		name = strings.TrimRight(withoutDigits(name), "#._-")

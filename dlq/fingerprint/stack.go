@@ -9,7 +9,7 @@ import (
 type trace struct {
 	class   string      // of the innermost cause; "" where the stack trace does not name it
 	message string      // of the innermost cause
-	outer   []exception // the exceptions around it, from the inside out
+	outer   []exception // the exceptions around the innermost, from the inside out
 	causes  int         // exceptions in the chain
 	own     string      // the first own frame of the innermost exception that has an own frame
 	helper  string      // a helper that the own frame called
