@@ -160,8 +160,8 @@ func (r *bulkRun) waitForTarget(ctx workflow.Context, group *laneGroup, i int, r
 // closedReason is the beginning of the reason of a self-pause.
 const closedReason = "all that is left waits for a target that refuses everything: "
 
-// selfPause is the pause of a job whose lanes all wait. The pause lasts until the first of their
-// targets may be tried again.
+// selfPause is the pause of a job whose lanes all wait. The pause lasts until the first of their targets may be tried
+// again. If all targets refuse the authorisation, it lasts until an operator resumes the job.
 func selfPause(lanes []laneState) *Pause {
 	pause := &Pause{TargetClosed: true}
 	for _, l := range lanes {
