@@ -1,9 +1,8 @@
 DROP FUNCTION IF EXISTS dlq.update_updated_at();
 DROP SCHEMA IF EXISTS dlq CASCADE;
 
--- The extension goes only when the up migration made it, and stays when other
--- objects of the database have come to need the extension: never CASCADE, which would
--- delete them.
+-- The extension is dropped if the up migration created it. It is kept if other objects of the
+-- database depend on it. CASCADE would drop these objects.
 DO $$
 BEGIN
     IF EXISTS (SELECT FROM pg_extension

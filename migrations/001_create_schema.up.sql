@@ -1,9 +1,9 @@
 -- dlq-db: schema, extension and common function
 
--- pgcrypto is documented, but nothing here needs pgcrypto: gen_random_uuid() is part of
--- PostgreSQL. Some managed databases lack or refuse the extension, which must not stop the
--- installation. The comment marks an extension that was made here, so that the down migration
--- does not drop an extension of somebody else.
+-- The documented schema has the extension pgcrypto. Nothing needs it: gen_random_uuid() is part of
+-- PostgreSQL. Some managed databases lack or refuse the extension, and the migration succeeds
+-- without it. The comment on the extension says that this migration created it. The down migration
+-- drops no other extension.
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'pgcrypto') THEN
@@ -17,9 +17,9 @@ $$;
 
 CREATE SCHEMA IF NOT EXISTS dlq;
 
--- For statements that changed dlq_messages without setting updated_at, and for statements that ended the retry of a message
--- without resetting in_page, which other programs do not know. Such statements write their rows twice. The second statement
--- is planned anew each time, since a plan for a single row would take hours for a million rows.
+-- A statement that changes dlq_messages and does not set updated_at is followed by a second statement that does. The second
+-- statement also sets in_page to false in messages that are no longer RETRYING, since other programs do not know in_page. It is
+-- planned each time that it runs: with a plan for a single message, a change of a million messages would take hours.
 CREATE OR REPLACE FUNCTION dlq.update_updated_at() RETURNS TRIGGER
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -36,9 +36,9 @@ END;
 $$;
 REVOKE EXECUTE ON FUNCTION dlq.update_updated_at() FROM PUBLIC;
 
--- dlq_schema: a single row. The number of a program is the newest migration that it knows. A migration
--- that takes away parts of the schema raises oldest_program to the first program that works without
--- these parts. Earlier programs refuse the schema.
+-- dlq_schema: a single row. A program has the number of the newest migration that it knows. A migration
+-- that removes parts of the schema sets oldest_program to the number of the first program that works
+-- without these parts. Programs with lower numbers refuse the schema.
 CREATE TABLE IF NOT EXISTS dlq.dlq_schema (
     only_row       BOOLEAN PRIMARY KEY DEFAULT true CHECK (only_row),
     oldest_program INT     NOT NULL
@@ -46,8 +46,8 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_schema (
 
 INSERT INTO dlq.dlq_schema (oldest_program) VALUES (1) ON CONFLICT DO NOTHING;
 
--- dlq_schema_files: the migrations that were applied, and the SHA-256 of each. A program whose
--- files differ refuses the database.
+-- dlq_schema_files: the applied migrations, with the SHA-256 of each file. A program whose
+-- migration files differ refuses the database.
 CREATE TABLE IF NOT EXISTS dlq.dlq_schema_files (
     version INT  PRIMARY KEY,
     sha256  TEXT NOT NULL

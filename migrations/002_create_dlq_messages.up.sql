@@ -1,18 +1,18 @@
--- dlq-db: dead letters: their state, and their bytes
+-- dlq-db: the state and the bytes of dead letters
 
--- dlq_messages: the state of each dead letter. Other programs may insert rows with the first
--- ten columns only.
+-- dlq_messages: the state of each dead letter. Other programs may insert rows that have values for the
+-- first ten columns and no others.
 --
 -- A change of status copies little. PostgreSQL writes a new version of a row at each change, and a
--- retry changes its row twice. A payload that is stored out of line is not copied: the row holds a
--- pointer to the payload. PostgreSQL stores values out of line only in rows of more than 2 kB, and
--- then shrinks such a row to about toast_tuple_target. Most payloads are smaller. So each row carries
--- a ballast of 32 empty names, which takes the row over the threshold and is then compressed to
--- 50 bytes. This type is long in storage and short in output.
+-- retry changes its row twice. A payload in the TOAST table is not copied: the row has a pointer to
+-- the payload. PostgreSQL moves values to the TOAST table when a row has more than 2 kB, until the row
+-- has about toast_tuple_target. Most rows would have less than 2 kB. So each row has a ballast: an array
+-- of 32 empty names, which takes the row over 2 kB and is then compressed to 50 bytes. A value of
+-- the type NAME takes 64 bytes, even if it is empty.
 --
 -- Half of each page is free, so the new version of a row fits on the page of the old version. A bulk
--- retry makes a rare status frequent. So statistics are renewed early: with old statistics the
--- planner may use the index of statuses instead of the index of topics.
+-- retry makes a rare status frequent. With statistics from before the retry, the planner may use the
+-- index of statuses instead of the index of topics. So autovacuum renews the statistics early.
 CREATE TABLE IF NOT EXISTS dlq.dlq_messages (
     id               UUID         PRIMARY KEY DEFAULT gen_random_uuid(),
     original_topic   VARCHAR(255) NOT NULL,
@@ -25,29 +25,29 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_messages (
     updated_at       TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
     last_retry_at    TIMESTAMPTZ,
 
-    -- Columns of indexes come directly after the ten documented columns: PostgreSQL reaches a column through the columns before it.
+    -- Indexed columns come directly after the ten documented columns: PostgreSQL reads a column faster the fewer are before it.
     seq              BIGINT       NOT NULL GENERATED ALWAYS AS IDENTITY, -- order of arrival, with gaps
-    -- Hash of the record key, which decides the lane of a bulk retry. A message without a key
-    -- has a random hash, since such a message has no order.
+    -- Hash of the record key. The hash decides which lane of a bulk retry sends the message. A message
+    -- without a key has a random hash, since messages without a key have no order.
     key_hash         INT          NOT NULL DEFAULT (random() * 2147483647)::int,
     in_page          BOOLEAN      NOT NULL DEFAULT false, -- while RETRYING: the message is in the page of a lane
     suspicious       BOOLEAN      NOT NULL DEFAULT false, -- dlq_message_bodies.suspicion says why
-    group_id         UUID,                              -- of its cause; null in rows of other programs
-    previous_id      UUID,                              -- the message that this message was before a retry that failed again
-    dlq_topic        VARCHAR(255) NOT NULL DEFAULT '',  -- where the message was read; '' in rows of other programs
+    group_id         UUID,                              -- its group of failures; null in rows of other programs
+    previous_id      UUID,                              -- the message that came back as this message, or whose copy this is
+    dlq_topic        VARCHAR(255) NOT NULL DEFAULT '',  -- topic that the message was read from; '' in rows of other programs
 
-    workflow_id      TEXT         NOT NULL DEFAULT '',  -- the workflow that retries the message, or did so last; '' if none has
-    -- The claim's token: the first run id of a single retry's workflow, or the id of the bulk
-    -- retry. The id stays after the retry; '' without a retry.
+    workflow_id      TEXT         NOT NULL DEFAULT '',  -- the workflow of the present or the last retry; '' without a retry
+    -- The token of the present or the last retry: the first run id of a single retry's workflow, or
+    -- the id of the bulk retry. '' without a retry.
     owner_token      TEXT         NOT NULL DEFAULT '',
     size             INT          NOT NULL DEFAULT 0,   -- bytes of key, value and headers; 0 in rows of other programs
     -- The row of dlq_targets; null unless the message was delivered. There is no foreign key, since
-    -- its check would lock the target for each message.
+    -- its check would lock the row of the target at each delivery.
     target_id        INT,
-    target_partition INT,                               -- where the target has the delivered message; null when unknown
+    target_partition INT,                               -- partition and offset of the delivered record; null when unknown
     target_offset    BIGINT,
-    -- Why the message ended: delivered, replaced, exhausted, refused or given_up. Null before its
-    -- end, and where another program ended the message.
+    -- Why the message ended: delivered, replaced, exhausted, refused or given_up. Null before the
+    -- end, and if another program ended the message.
     resolution       VARCHAR(50),
     error_class      TEXT         NOT NULL DEFAULT '',  -- type of the exception; '' when unknown
     ballast          NAME[]       DEFAULT array_fill(''::name, ARRAY[32]),
@@ -57,19 +57,19 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_messages (
 
 COMMENT ON COLUMN dlq.dlq_messages.ballast IS 'makes PostgreSQL store the payload out of line; means nothing';
 
--- A retry adds two entries, for the two new versions of its row. The pages of the index have space
--- for these entries, and are not split.
+-- A retry adds two entries to the index, one for each new version of the row. Half of each page of the
+-- index is free, so these entries do not split pages.
 ALTER INDEX dlq.dlq_messages_pkey SET (fillfactor = 50);
 
--- Lists of a topic, which is an original or a dead-letter topic, follow created_at: a page is an
--- index scan at any depth and in any span of time. seq tells messages of the same moment apart.
--- RETRYING messages are few and listed apart, so that a retry writes fewer entries.
+-- Lists of an original or a dead-letter topic are sorted by created_at, and by seq for messages of the
+-- same moment. So each page of a list is an index scan, at any depth and in any span of time. A retry
+-- writes two entries less, because RETRYING messages are not in these indexes: see dlq.dlq_retrying.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_original_topic ON dlq.dlq_messages (original_topic, status, created_at, seq)
     WHERE status <> 'RETRYING';
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_dlq_topic ON dlq.dlq_messages (dlq_topic, status, created_at, seq)
     WHERE status <> 'RETRYING';
 
--- Lists of suspicious messages, and of messages in no group. Both are few.
+-- Lists of suspicious messages, and of messages in no group. Both lists are short.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_original_topic_suspicious ON dlq.dlq_messages (original_topic, status, created_at, seq)
     WHERE suspicious;
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_dlq_topic_suspicious ON dlq.dlq_messages (dlq_topic, status, created_at, seq)
@@ -81,40 +81,41 @@ CREATE INDEX IF NOT EXISTS idx_dlq_messages_ungrouped ON dlq.dlq_messages (statu
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_group ON dlq.dlq_messages (group_id, status, created_at, seq)
     WHERE group_id IS NOT NULL AND status <> 'RETRYING';
 
--- Bulk retries take the PENDING messages of a topic in the order of arrival. A retry that
--- succeeds writes no entry. Each message is in one of 1,024 buckets. A lane has a range of
--- buckets, and skips the entries of other lanes without reading their rows.
+-- Bulk retries read the PENDING messages of a topic in the order of arrival. A retry that succeeds
+-- writes no entry. The low 10 bits of key_hash put each message into one of 1,024 buckets. A lane, one
+-- of the parallel scans of a bulk retry, has a range of buckets. It reads no rows of other buckets.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_original_topic_pending ON dlq.dlq_messages (original_topic, seq, (key_hash & 1023))
     WHERE status = 'PENDING';
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_dlq_topic_pending ON dlq.dlq_messages (dlq_topic, seq, (key_hash & 1023))
     WHERE status = 'PENDING';
 
--- The RETRYING messages that are in no page. The messages of a key are in the order of arrival.
+-- The RETRYING messages that are in no page of a lane, by key and in the order of arrival.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_retrying ON dlq.dlq_messages (key_hash, seq) WHERE status = 'RETRYING' AND NOT in_page;
 
 -- RESOLVED and DEAD messages by age, for the archive.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_status ON dlq.dlq_messages (status, updated_at) WHERE status IN ('RESOLVED', 'DEAD');
 
--- Messages lie in the table nearly in the order of their creation.
+-- A BRIN index is enough: the rows lie in the table nearly in the order of created_at.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_created_at ON dlq.dlq_messages USING brin (created_at);
 
--- The messages that a message became when it came back. The index is small: most messages never come back.
+-- Finds the copies of a message, and the message as which it came back. Most messages have no previous_id.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_previous ON dlq.dlq_messages (previous_id) WHERE previous_id IS NOT NULL;
 
--- A trigger BEFORE UPDATE could change the row before it is written. But PostgreSQL would lock each row for such a trigger, also
--- if its condition does not hold, which takes a fifteenth of the time of a retry's statements.
+-- Sets updated_at after a statement that has not set updated_at itself. A trigger BEFORE UPDATE could set it before the row is
+-- written. But PostgreSQL locks each row for such a trigger, even if the condition of the trigger does not hold. These locks
+-- would take a fifteenth of the time of a retry's statements.
 CREATE OR REPLACE TRIGGER trg_dlq_messages_updated_at
     AFTER UPDATE ON dlq.dlq_messages
     REFERENCING OLD TABLE AS outdated NEW TABLE AS updated
     FOR EACH STATEMENT
     EXECUTE FUNCTION dlq.update_updated_at();
 
--- dlq_message_bodies: the dead letters' own bytes, exactly as they were consumed, and the facts
--- that their headers name.
+-- dlq_message_bodies: the bytes of each dead letter, exactly as they were consumed, and the facts
+-- that its headers name.
 --
--- They are written once and never updated, so a change of status does not copy them. They stay
--- here when their message moves to the archive, so there is no foreign key. They are deleted when
--- the message is deleted or purged.
+-- A body is written once and never updated, so a change of status does not copy the body. A body stays
+-- in this table when its message moves to the archive, so there is no foreign key. A body is deleted
+-- when its message is deleted or purged.
 CREATE TABLE IF NOT EXISTS dlq.dlq_message_bodies (
     message_id          UUID   PRIMARY KEY,
     topic_id            UUID,                       -- Kafka's id of the topic: a re-created topic has another id
@@ -125,23 +126,23 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_message_bodies (
     value               BYTEA,                      -- null is Kafka's null
     headers             BYTEA  NOT NULL,            -- in Kafka's own encoding of record headers
     record_timestamp    TIMESTAMPTZ,
-    origin_partition    INT,                        -- of the original topic, as is origin_offset; null when unknown
+    origin_partition    INT,                        -- partition and offset in the original topic; null when unknown
     origin_offset       BIGINT,
     origin_family       TEXT   NOT NULL DEFAULT '', -- the header family that named the origin, or 'topic-name'
     stack_trace         TEXT   NOT NULL DEFAULT '',
     origin_timestamp    TIMESTAMPTZ,                -- of the record in the original topic
     consumer_group      TEXT   NOT NULL DEFAULT '', -- the group whose consumer failed
     cause_class         TEXT   NOT NULL DEFAULT '', -- type of the exception's cause
-    origin_attempts     INT,                        -- how often the consumer tried
+    origin_attempts     INT,                        -- how often the consumer tried the record
     trace_id            TEXT   NOT NULL DEFAULT '',
     correlation_id      TEXT   NOT NULL DEFAULT '',
     suspicion           TEXT   NOT NULL DEFAULT '', -- why the message is suspicious
-    schema_id           BIGINT,                     -- of a Schema Registry, as in the value; null without a schema
+    schema_id           BIGINT,                     -- schema id of a Schema Registry, from the value; null without a schema
     schema_format       TEXT,                       -- AVRO, PROTOBUF or JSON
-    schema_subject      TEXT,                       -- a subject that has the schema,
-    schema_version      INT,                        -- and its version there
+    schema_subject      TEXT,                       -- a subject of the registry that has the schema
+    schema_version      INT,                        -- version of the schema in this subject
     schema_message_type TEXT,                       -- full name of the Protobuf message or the Avro record
-    decode_error        TEXT                        -- why the payload does not have the value
+    decode_error        TEXT                        -- why the payload does not have the decoded value
 );
 
 -- The messages of a key. A key may be too long for an index; its hash never is.
@@ -149,6 +150,6 @@ CREATE INDEX IF NOT EXISTS idx_dlq_message_bodies_key ON dlq.dlq_message_bodies 
 CREATE INDEX IF NOT EXISTS idx_dlq_message_bodies_origin ON dlq.dlq_message_bodies (origin_offset, origin_partition)
     WHERE origin_offset IS NOT NULL;
 
--- A hash index takes ids of any length, and for random ids needs half the WAL of a B-tree.
+-- A hash index takes ids of any length. For random ids it writes half as much WAL as a B-tree.
 CREATE INDEX IF NOT EXISTS idx_dlq_message_bodies_trace ON dlq.dlq_message_bodies USING hash (trace_id) WHERE trace_id <> '';
 CREATE INDEX IF NOT EXISTS idx_dlq_message_bodies_correlation ON dlq.dlq_message_bodies USING hash (correlation_id) WHERE correlation_id <> '';

@@ -1,14 +1,14 @@
 -- dlq-db: archiving of old dead letters
 
--- dlq_messages_archive: RESOLVED and DEAD messages, as they were. The table has the columns of
--- dlq_messages in the same order: a migration that adds a column there adds the column here.
+-- dlq_messages_archive: RESOLVED and DEAD messages, unchanged. The table has the columns of dlq_messages
+-- in the same order. A migration that adds a column to dlq_messages must add the column to this table too.
 CREATE TABLE IF NOT EXISTS dlq.dlq_messages_archive (
     LIKE dlq.dlq_messages INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE,
     PRIMARY KEY (id)
 );
 
--- Lists of a topic, as for dlq_messages; the messages that are due to be purged, by age; and
--- the messages that a message became when it came back.
+-- For lists of a topic, as in dlq_messages; for the purge of old messages; and for the copies of a
+-- message and the message as which it came back.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_original_topic ON dlq.dlq_messages_archive (original_topic, status, created_at, seq);
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_dlq_topic ON dlq.dlq_messages_archive (dlq_topic, status, created_at, seq);
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_updated_at ON dlq.dlq_messages_archive (updated_at);
@@ -18,12 +18,12 @@ CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_previous ON dlq.dlq_messages
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_group ON dlq.dlq_messages_archive (group_id, status, created_at, seq)
     WHERE group_id IS NOT NULL;
 
--- In which dead-letter topics an original topic has archived messages. Equal entries are stored once.
+-- Finds the dead-letter topics in which an original topic has archived messages. Equal entries are stored once.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_topics ON dlq.dlq_messages_archive (original_topic, dlq_topic);
 
--- Moves at most p_batch_size messages that were RESOLVED or DEAD before p_cutoff, and returns how
--- many. The rows go from DELETE … RETURNING straight into INSERT, so exactly the deleted rows are
--- archived. Rows that another transaction holds are left for the next time.
+-- Archives at most p_batch_size RESOLVED and DEAD messages whose last change was before p_cutoff, and
+-- returns their number. The rows go from DELETE … RETURNING straight into INSERT, so exactly the deleted
+-- rows are archived. Rows that another transaction has locked are left for a later batch.
 CREATE OR REPLACE FUNCTION dlq.archive_dlq_messages_batch(p_cutoff TIMESTAMPTZ, p_batch_size INT)
 RETURNS INT
 LANGUAGE plpgsql
@@ -56,7 +56,7 @@ BEGIN
     archived AS (
         INSERT INTO dlq.dlq_messages_archive
         SELECT * FROM deleted
-        -- Only a copy that somebody made by hand can be in the way.
+        -- A conflict means that somebody has copied the row by hand.
         ON CONFLICT (id) DO NOTHING
     )
     SELECT count(*) INTO v_moved FROM deleted;
@@ -65,8 +65,8 @@ BEGIN
 END;
 $$;
 
--- Commits each batch, so no lock is held for long, and no call can be inside a
--- transaction.
+-- Commits each batch, so no lock is held for long. A procedure that commits cannot be called
+-- inside a transaction.
 CREATE OR REPLACE PROCEDURE dlq.archive_old_dlq_messages(
     p_retention_days INT DEFAULT 30,
     p_batch_size INT DEFAULT 1000

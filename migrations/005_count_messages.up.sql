@@ -1,7 +1,7 @@
--- dlq-db: how many messages there are of each topic and group, known at any time
+-- dlq-db: the numbers of messages of each topic and group
 
 -- dlq_topic_count_sums, dlq_group_count_sums: how many messages have each status, without the
--- latest changes.
+-- changes in dlq_count_batches.
 CREATE TABLE IF NOT EXISTS dlq.dlq_topic_count_sums (
     dlq_topic      VARCHAR(255) NOT NULL,
     original_topic VARCHAR(255) NOT NULL,
@@ -20,21 +20,21 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_group_count_sums (
     PRIMARY KEY (group_id, dlq_topic, original_topic, status)
 );
 
--- dlq_group_arrivals: how many messages of each group were ever stored, and when the newest was stored,
--- without the latest changes. Messages that are deleted or archived stay counted.
+-- dlq_group_arrivals: how many messages of each group were ever stored, and when the newest message was
+-- stored, without the changes in dlq_count_batches. Deleted and archived messages stay counted.
 CREATE TABLE IF NOT EXISTS dlq.dlq_group_arrivals (
     group_id  UUID        PRIMARY KEY,
     arrived   BIGINT      NOT NULL,
     last_seen TIMESTAMPTZ NOT NULL
 );
 
--- dlq_arrivals: how many messages were stored in each minute of the last day, and in each hour of
--- the last 31 days, without the latest changes. A group has rows of its own; the rows with the group
--- of zeros have all messages of their topics.
+-- dlq_arrivals: how many messages were stored in each minute of the last day, and in each hour of the
+-- last 31 days, without the changes in dlq_count_batches. A group has rows of its own. The rows whose
+-- group_id has only zeros count all messages of their topics.
 CREATE TABLE IF NOT EXISTS dlq.dlq_arrivals (
     group_id       UUID         NOT NULL,
     step           VARCHAR(50)  NOT NULL, -- minute or hour
-    at             TIMESTAMPTZ  NOT NULL, -- its beginning
+    at             TIMESTAMPTZ  NOT NULL, -- beginning of the minute or hour
     dlq_topic      VARCHAR(255) NOT NULL,
     original_topic VARCHAR(255) NOT NULL,
     arrived        BIGINT       NOT NULL,
@@ -47,24 +47,24 @@ CREATE INDEX IF NOT EXISTS idx_dlq_arrivals_dlq_topic ON dlq.dlq_arrivals (dlq_t
 CREATE INDEX IF NOT EXISTS idx_dlq_arrivals_original_topic ON dlq.dlq_arrivals (original_topic, step, at)
     WHERE group_id = '00000000-0000-0000-0000-000000000000';
 
--- dlq_count_batches: the latest changes, which have to be added to the sums.
+-- dlq_count_batches: the latest changes, which are not in the sums yet.
 --
--- Each statement that changes messages appends a row for each pair of topics and status, with
--- arrays that have an element for each group, in the same transaction. So no two writers wait for
--- each other, and sums and changes together are exact in every snapshot. The sweeper adds the
--- changes to the sums from time to time.
+-- After each statement that changes messages, a trigger appends rows in the same transaction: a row for each
+-- pair of topics and status, with arrays that have an element for each group. So writers do not wait for
+-- each other, and in every snapshot the sums plus the changes are exact. A sweep, every 20 seconds, adds
+-- the changes to the sums.
 CREATE TABLE IF NOT EXISTS dlq.dlq_count_batches (
     dlq_topic      VARCHAR(255)  NOT NULL,
     original_topic VARCHAR(255)  NOT NULL,
     status         VARCHAR(50)   NOT NULL,
-    group_ids      UUID[]        NOT NULL, -- null for messages in no group
+    group_ids      UUID[]        NOT NULL, -- an element is null for messages in no group
     messages       BIGINT[]      NOT NULL, -- how much the count changes; negative if it falls
-    -- New messages of different minutes have different elements, with the time of the newest message.
-    -- Other changes have nulls, or no array.
+    -- New messages of each minute have an element of their own: the time of the newest of these messages.
+    -- For other changes the element or the array is null.
     arrived_at     TIMESTAMPTZ[]
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- dlq_uncounted: these changes, a row for each element of the arrays.
+-- dlq_uncounted: the changes in dlq_count_batches, a row for each element of the arrays.
 CREATE OR REPLACE VIEW dlq.dlq_uncounted AS
 SELECT b.dlq_topic, b.original_topic, c.group_id, b.status, c.messages,
     CASE WHEN c.arrived_at IS NULL THEN 0 ELSE c.messages END AS arrived, c.arrived_at
@@ -80,9 +80,9 @@ FROM (SELECT dlq_topic, original_topic, status, messages FROM dlq.dlq_topic_coun
 GROUP BY dlq_topic, original_topic, status
 HAVING sum(messages) <> 0;
 
--- The triggers count for every program that changes messages, also where its role may not touch
--- the tables above. A restored message is a copy, which counts as a message of its group, but not as
--- another failure.
+-- The triggers count the changes of every program, even if its role has no rights on the tables above.
+-- A restored message or an edited copy counts as a message of its group, but not as an arrival. A
+-- transaction that stores such copies sets the parameter dlq.copies.
 CREATE OR REPLACE FUNCTION dlq.count_messages() RETURNS TRIGGER
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -117,7 +117,7 @@ BEGIN
 END;
 $$;
 
--- Adds the arrivals that were not added yet, before the changes with them are deleted.
+-- Adds the arrivals in dlq_count_batches to the two tables of arrivals, before the batches are deleted.
 CREATE OR REPLACE FUNCTION dlq.keep_arrivals() RETURNS VOID LANGUAGE sql AS $$
     INSERT INTO dlq.dlq_group_arrivals AS a (group_id, arrived, last_seen)
     SELECT group_id, sum(arrived), max(arrived_at)
@@ -148,7 +148,7 @@ BEGIN
 END;
 $$;
 
--- Nobody else may use these functions in triggers on their own tables. The triggers below need no such right.
+-- Other roles may not use these functions in triggers on their own tables. The triggers below need no such right.
 REVOKE EXECUTE ON FUNCTION dlq.count_messages(), dlq.count_no_messages() FROM PUBLIC;
 
 CREATE OR REPLACE TRIGGER trg_dlq_messages_inserted AFTER INSERT ON dlq.dlq_messages
@@ -160,9 +160,9 @@ CREATE OR REPLACE TRIGGER trg_dlq_messages_deleted AFTER DELETE ON dlq.dlq_messa
 CREATE OR REPLACE TRIGGER trg_dlq_messages_truncated AFTER TRUNCATE ON dlq.dlq_messages
     FOR EACH STATEMENT EXECUTE FUNCTION dlq.count_no_messages();
 
--- Counts all messages anew: after a data-only restore, which counts them twice, or logical
--- replication, which does not count them. Arrivals of messages that were deleted or archived cannot
--- be counted anew, so arrivals stay, and arrivals that were not added yet are added.
+-- Counts all messages anew. This is for a data-only restore, which counts messages twice, and for
+-- logical replication, which does not count them. Arrivals are not counted anew, because messages may
+-- have been deleted or archived. Arrivals in dlq_count_batches are added to their tables.
 CREATE OR REPLACE FUNCTION dlq.recount_messages() RETURNS VOID
 LANGUAGE plpgsql
 AS $$

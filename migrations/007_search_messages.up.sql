@@ -1,17 +1,17 @@
 -- dlq-db: searches of texts and headers
 
--- dlq_group_signatures: which groups of three characters the texts of a group have: the error
--- messages, classes and consumer groups of all messages that the group ever had. Each text sets a bit. A
--- search reads only the groups with all bits of its text. A group without a row may have any text.
--- There is no foreign key: messages keep the id of a group that somebody deletes.
+-- dlq_group_signatures: which trigrams (sequences of three bytes) the texts of a group have. The texts are the
+-- error messages, classes and consumer groups of all messages that the group ever had. Each trigram sets a bit.
+-- A search checks up to eight bits of its text, and skips the groups that lack a bit. A group without a row may
+-- have any text. There is no foreign key: messages keep the id of a group that somebody deletes.
 CREATE TABLE IF NOT EXISTS dlq.dlq_group_signatures (
     group_id UUID        PRIMARY KEY,
     bits     BIT(8192)   NOT NULL
 ) WITH (fillfactor = 50);
 ALTER TABLE dlq.dlq_group_signatures ALTER COLUMN bits SET STORAGE PLAIN;
 
--- The ingest adds the texts of its messages. After a write of any other program, the group has no
--- signature.
+-- The ingest adds the texts of its messages to the signatures. A write of any other program deletes
+-- the signature of the group.
 CREATE OR REPLACE FUNCTION dlq.forget_inserted_signatures() RETURNS TRIGGER
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -47,8 +47,8 @@ BEGIN
 END;
 $$;
 
--- dlq.has_header: whether headers in Kafka's encoding have this name and value. Lengths are
--- zigzag varints. Damaged headers have none.
+-- dlq.has_header: whether headers, in Kafka's encoding, include a header with this name and value. Lengths
+-- are zigzag varints. The result is false if the headers are damaged before such a header.
 CREATE OR REPLACE FUNCTION dlq.has_header(headers BYTEA, name BYTEA, value BYTEA) RETURNS BOOLEAN
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 AS $$
@@ -58,7 +58,7 @@ DECLARE
     number  BIGINT;
     shift   INT;
     digit   INT;
-    wanted  INT := 0; -- 0: the count, then 1: a name, 2: a value
+    wanted  INT := 0; -- the number to be read: 0 is the count, 1 the length of a name, 2 of a value
     is_name BOOLEAN := false;
 BEGIN
     IF position(name IN headers) = 0 OR position(value IN headers) = 0 THEN
@@ -95,7 +95,7 @@ BEGIN
 END;
 $$;
 
--- The ingest sets the parameter dlq.signed. All other inserts run the functions.
+-- A transaction that keeps the signatures complete sets dlq.signed, as the ingest does. All other inserts delete signatures.
 CREATE OR REPLACE TRIGGER trg_dlq_messages_unsigned
     AFTER INSERT ON dlq.dlq_messages
     REFERENCING NEW TABLE AS inserted
