@@ -31,8 +31,8 @@ const noteFileSQL = `
 INSERT INTO dlq.dlq_schema_files (version, sha256) VALUES ($1, $2)
 ON CONFLICT (version) DO UPDATE SET sha256 = EXCLUDED.sha256`
 
-// note records which file a version of the schema was made by. A process that dies before the
-// library notes the version repeats the migration, and this note.
+// note records which file a version of the schema was made by. If a process dies before the library
+// records the version, the next process repeats the migration and this record.
 func note(ctx context.Context, pool *pgxpool.Pool, files fs.FS, version int) error {
 	sum, err := sumOf(files, version)
 	if err == nil {
@@ -43,9 +43,9 @@ func note(ctx context.Context, pool *pgxpool.Pool, files fs.FS, version int) err
 
 const appliedSQL = `SELECT version, sha256 FROM dlq.dlq_schema_files ORDER BY version`
 
-// checkApplied returns ErrForeign unless the applied migrations up to a version are the migrations in
-// files. It does not look at later versions, which a newer program has applied, nor at a dirty version,
-// whose file was perhaps not noted.
+// checkApplied returns ErrForeign if the applied migrations up to a version are not the migrations in
+// files. It ignores later versions, which a newer program has applied. It also ignores a dirty version,
+// whose file may not be recorded.
 func checkApplied(ctx context.Context, pool *pgxpool.Pool, files fs.FS, list []int, version int, dirty bool) error {
 	if dirty {
 		version--

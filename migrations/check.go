@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// checkSQL also tells whether another process migrates right now. It looks at the lock of
-// that process, and takes no lock itself.
+// checkSQL reads the version of the schema, and whether another process migrates right now. It looks
+// for the lock of that process, and takes no lock itself.
 const checkSQL = `
 SELECT version, dirty, EXISTS (
 	SELECT FROM pg_locks
@@ -33,9 +33,9 @@ const noPrivilege = "42501"
 // howToMigrate ends the errors about a schema that is not there yet.
 const howToMigrate = "a worker applies migrations at its start, and so does `dlq-worker migrate`"
 
-// Check returns nil when the program can work with the schema of the database: the schema has all that
-// this program needs, or more, since an upgrade migrates first. Check changes nothing and
-// waits for no lock.
+// Check returns nil when the program can work with the schema of the database. The schema may have more
+// than this program needs, since an upgrade migrates before it starts the new programs. Check changes
+// nothing and waits for no lock.
 func Check(ctx context.Context, pool *pgxpool.Pool) error {
 	list, err := versions(Files)
 	if err != nil {
@@ -55,13 +55,13 @@ func Check(ctx context.Context, pool *pgxpool.Pool) error {
 	case err != nil:
 		return fmt.Errorf("check the database schema: %w", err)
 	}
-	// A user without rights to the schema cannot tell; other checks name the missing rights.
+	// A user without rights to the schema cannot read the applied files. Other checks name the missing rights.
 	err = checkApplied(ctx, pool, Files, list, version, dirty)
 	if hasNoRight := errors.As(err, &refusal) && refusal.Code == noPrivilege; err != nil && !hasNoRight {
 		return fmt.Errorf("check the database schema: %w", err)
 	}
 	has := version
-	if dirty { // that version is not there yet
+	if dirty { // this version was not applied to the end
 		has = before(list, version)
 	}
 	newest := list[len(list)-1]

@@ -1,10 +1,10 @@
-// Package migrations holds the database schema as numbered SQL files and brings
-// a database to it. Every file is a transaction, or the concurrent build of an index,
-// and may run again: an interrupted migration is repeated at the next start.
+// Package migrations holds the database schema as numbered SQL files, and applies them to a
+// database. Every file is a transaction, or the concurrent build of an index. Every file may run
+// again: an interrupted migration is repeated at the next start.
 //
-// Programs of the version before run on during and after a migration.
-// A migration therefore only adds. Parts that no program needs any more are taken away by a later
-// release, in a migration that raises dlq.dlq_schema.oldest_program.
+// Programs of the previous version keep running during and after a migration. So a migration only
+// adds parts of the schema. A later release removes the parts that no program needs any more. Its
+// migration raises dlq.dlq_schema.oldest_program.
 package migrations
 
 import (
@@ -31,8 +31,8 @@ import (
 //go:embed *.sql
 var Files embed.FS
 
-// versionTable is named with its schema: a database user called dlq would find
-// another table of this name as soon as the schema dlq exists.
+// versionTable has its schema in the name. Otherwise a database user called dlq would look for the
+// table in the schema dlq as soon as that schema exists.
 const versionTable = `"public"."schema_migrations"`
 
 // lockID is the advisory lock that lets a single process migrate at a time. The
@@ -42,22 +42,22 @@ const lockID = 7_305_011_990_412
 // lockPoll is how long a process waits before asking for the lock again.
 const lockPoll = 200 * time.Millisecond
 
-// Options are how UpAs brings a database to the newest version.
+// Options say how UpAs brings a database to the newest version.
 type Options struct {
 	Roles Roles
-	// LeaveLarge leaves the index builds on tables of more than 128 MiB, and whatever follows
-	// them, to a later call without this option.
+	// LeaveLarge leaves the index builds on tables of more than 128 MiB, and all later migrations,
+	// to a later call without this option.
 	LeaveLarge bool
-	// Log is told which indexes are left, and whom a migration waits for. Log may be nil.
+	// Log is told which indexes are left, and which session a migration waits for. Log may be nil.
 	Log func(message string)
 
 	files fs.FS // Files, except in tests
 }
 
-// Up brings the database to the newest version. Any number of processes may
-// call Up at once: the first works, and the rest wait for its end until ctx ends. Up connects
-// as the pool does, on connections of its own. A schema that is newer than this
-// program stays unchanged. The error says when this program cannot work with that schema.
+// Up brings the database to the newest version. Any number of processes may call Up at once: the
+// first process migrates, and the other processes wait for its end, or until ctx ends. Up connects
+// as the pool does, on connections of its own. Up does not change a schema that is newer than this
+// program, and returns an error if this program cannot work with that schema.
 func Up(ctx context.Context, pool *pgxpool.Pool) error {
 	return UpAs(ctx, pool, Options{})
 }
@@ -96,7 +96,7 @@ func UpAs(ctx context.Context, pool *pgxpool.Pool, o Options) error {
 	})
 }
 
-// advance brings a schema from a version of the list to the newest.
+// advance brings a schema from a version of the list to the newest version of the list.
 func (o Options) advance(ctx context.Context, own *pgxpool.Pool, m *migrate.Migrate, list []int, version int) (err error) {
 	target := list[len(list)-1]
 	if o.LeaveLarge {
@@ -156,7 +156,7 @@ func Down(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 // current is the version in the database, 0 before the first migration. dirty says that a process
-// is applying this version, or has died meanwhile.
+// is applying this version, or died while it applied this version.
 func current(m *migrate.Migrate) (version int, dirty bool, err error) {
 	v, dirty, err := m.Version()
 	if errors.Is(err, migrate.ErrNilVersion) {
@@ -165,7 +165,7 @@ func current(m *migrate.Migrate) (version int, dirty bool, err error) {
 	return int(v), dirty, err
 }
 
-// before is the version that precedes another; 0 before the first.
+// before is the version that precedes the given version in the list; 0 for the first version.
 func before(list []int, version int) int {
 	i, _ := slices.BinarySearch(list, version)
 	if i == 0 {
@@ -174,8 +174,8 @@ func before(list []int, version int) int {
 	return list[i-1]
 }
 
-// worksWith returns nil if a program whose newest migration is known can work with a newer
-// schema.
+// worksWith returns nil if a program can work with a newer schema. known is the newest migration of
+// the program.
 func worksWith(ctx context.Context, pool *pgxpool.Pool, version, known int) error {
 	var oldest int
 	if err := pool.QueryRow(ctx, `SELECT oldest_program FROM dlq.dlq_schema`).Scan(&oldest); err != nil {
@@ -188,10 +188,10 @@ func worksWith(ctx context.Context, pool *pgxpool.Pool, version, known int) erro
 	return nil
 }
 
-// settingsSQL overrides the settings of the program, its role and its database. Whoever asks for a
-// table after a migration waits behind the migration for as long as lock_timeout, also to read. A migration
-// of much data takes long, and the session that holds the lock is idle meanwhile. With READ COMMITTED
-// a migration sees everything that was written before its lock was granted.
+// settingsSQL overrides the settings of the program, its role and its database. While a migration waits for the
+// lock of a table, all later statements on the table wait too, even to read. lock_timeout limits this wait. The
+// other timeouts are off: a migration of much data takes long, and the session with the advisory lock is idle
+// meanwhile. With READ COMMITTED a migration sees everything that was written before its lock was granted.
 const settingsSQL = `
 SELECT set_config(name, CASE name
 	WHEN 'lock_timeout' THEN '1s'
@@ -202,8 +202,8 @@ FROM pg_settings
 WHERE name IN ('lock_timeout', 'default_transaction_isolation', 'search_path',
 	'statement_timeout', 'transaction_timeout', 'idle_session_timeout', 'idle_in_transaction_session_timeout')`
 
-// run changes the schema while holding the lock. golang-migrate has a
-// lock of its own, but gives up waiting for it after seconds.
+// run calls do while it holds the advisory lock. golang-migrate has a lock of its own, but waits
+// only some seconds for it.
 func run(ctx context.Context, pool *pgxpool.Pool, o Options, do func(*pgxpool.Pool, *migrate.Migrate) error) error {
 	if err := o.run(ctx, pool, do); err != nil {
 		return fmt.Errorf("migrate: %w", err)
@@ -275,8 +275,9 @@ SELECT CASE WHEN NOT EXISTS (
 		AND (classid::bigint << 32) + objid::bigint = $2::text::bigint
 ) THEN pg_try_advisory_lock($1) ELSE false END`
 
-// lock waits until this process may change the schema. A start does not wait for another
-// process that goes beyond its needs, such as a process that builds indexes: needed is false.
+// lock waits until this process may change the schema. With LeaveLarge, lock does not wait if the
+// schema has all that this program needs, and another process builds further indexes, for example.
+// Then needed is false.
 func (o Options) lock(ctx context.Context, conn *pgxpool.Conn, pool *pgxpool.Pool) (needed bool, err error) {
 	libraryID, err := database.GenerateAdvisoryLockId(conn.Conn().Config().Database, "public", "schema_migrations")
 	if err != nil {
@@ -306,8 +307,8 @@ func (o Options) lock(ctx context.Context, conn *pgxpool.Conn, pool *pgxpool.Poo
 	}
 }
 
-// ensureVersionTable makes a missing table, as golang-migrate would. That library keeps its
-// connection when the table may not be made, and the pool would wait for the connection for ever.
+// ensureVersionTable creates the version table if it is missing. golang-migrate would create it too. But without
+// the right to create a table the library keeps its connection, and the pool would wait for the connection for ever.
 func ensureVersionTable(ctx context.Context, conn *pgxpool.Conn) error {
 	var exists bool
 	if err := conn.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, versionTable).Scan(&exists); err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// startTimeout is how long a start waits for the transactions that a build waits for. A dump
-// may last for hours, and programs can do without the index.
+// startTimeout is how long the build of an index may wait for other transactions at the start of a
+// program. A dump may last for hours, and programs can do without the index.
 const startTimeout = 2 * time.Second
 
-// largeTable is the size, in bytes, beyond which an index takes longer to build than a start may last.
+// largeTable is a size of a table in bytes. On a larger table, the build of an index takes longer than a start may last.
 const largeTable = 128 << 20
 
 // SQLSTATEs of a transaction that failed because another transaction was in its way.
@@ -61,8 +61,8 @@ func (p *patient) Run(migration io.Reader) error {
 	return p.retry(func() error { return p.Driver.Run(bytes.NewReader(sql)) })
 }
 
-// SetVersion notes how far the schema is, and first the file that brought the schema there. On the way down the
-// table of files stays until the last step.
+// SetVersion records the version of the schema. Before that it records the file of the version. When migrations are
+// undone, the table of files exists until the last of them.
 func (p *patient) SetVersion(version int, dirty bool) error {
 	return p.retry(func() error {
 		if !dirty && version > 0 {
@@ -117,7 +117,7 @@ WHERE l.granted AND a.pid <> pg_backend_pid() AND a.xact_start IS NOT NULL
 ORDER BY a.xact_start
 LIMIT 1`
 
-// holder says for whom a migration waits.
+// holder says which session a migration waits for.
 func holder(ctx context.Context, pool *pgxpool.Pool) string {
 	var text string
 	if err := pool.QueryRow(ctx, holderSQL).Scan(&text); err != nil {
@@ -126,12 +126,12 @@ func holder(ctx context.Context, pool *pgxpool.Pool) string {
 	return text
 }
 
-// concurrently matches a file that builds or drops an index while programs read and write its
-// table. That cannot be part of a transaction, so the file has only this statement.
+// concurrently matches a file that builds or drops an index while programs read and write the
+// table. Such a statement cannot be part of a transaction, so the file has no other statement.
 var concurrently = regexp.MustCompile(`(?m)^(?:CREATE(?: UNIQUE)?|DROP) INDEX CONCURRENTLY IF (?:NOT )?EXISTS (?:dlq\.)?(\w+)(?:\s+ON (dlq\.\w+))?`)
 
-// build runs the statement of such a file. It waits for each foreign transaction up to the limit;
-// 0 is no limit. Nobody waits behind the build.
+// build runs a file that concurrently matches. It waits for each other transaction up to the limit;
+// 0 is no limit. No session waits for the build.
 func build(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, index, table, sql string) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func build(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, index, 
 	}
 	if table != "" {
 		// The server may still build the index for a process that was killed. LOCK TABLE waits without
-		// a snapshot. Other statements would wait with a snapshot, for whose end the build waits.
+		// a snapshot. Another statement would wait with a snapshot, and the build waits until snapshots end.
 		if _, err := conn.Exec(ctx, `BEGIN; LOCK TABLE `+table+` IN SHARE UPDATE EXCLUSIVE MODE; COMMIT`); err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func build(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, index, 
 		return err
 	}
 	if invalid {
-		// The server releases its lock just before it commits that the index is valid, and then refuses to drop the index.
+		// A build releases its lock just before it commits that the index is valid. Then the server refuses to drop the index.
 		if _, err := conn.Exec(ctx, `DROP INDEX CONCURRENTLY dlq.`+index); err != nil && !isChangedMeanwhile(err) {
 			return err
 		}
@@ -165,7 +165,7 @@ func build(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, index, 
 }
 
 // isChangedMeanwhile tells whether another transaction has just changed the same row of the catalog. PostgreSQL has no
-// SQLSTATE for that, and translates the text.
+// SQLSTATE for this error, and translates its text.
 func isChangedMeanwhile(err error) bool {
 	var refusal *pgconn.PgError
 	return errors.As(err, &refusal) && refusal.Routine == "simple_heap_update"

@@ -48,15 +48,15 @@ func (r Roles) configure(config *pgxpool.Config) {
 	}
 }
 
-// mayOwnSQL tells whether a role could change the audit, because the role has the rights of the
-// owner.
+// mayOwnSQL tells whether a role has the rights of the owner of the audit. Such a role could change
+// the audit.
 const mayOwnSQL = `
 SELECT r.oid, pg_has_role(r.oid, c.relowner, 'MEMBER')
 FROM pg_roles r, pg_class c
 WHERE r.rolname = @role AND c.oid = 'dlq.dlq_audit'::regclass`
 
-// grantsSQL writes the statements that give a role its rights. It writes none for objects on which the role
-// has exactly its rights, so a further start changes nothing. The role can read and add rows of the audit, but
+// grantsSQL writes the statements that give a role its rights. It leaves out objects on which the role already has
+// exactly its rights, so a second start changes nothing. The role can read and add rows of the audit, but
 // neither change nor delete them. A REVOKE of the rights to a table also revokes the rights to its columns. The
 // rights of PUBLIC to the audit are revoked, since the role would have them too.
 const grantsSQL = `

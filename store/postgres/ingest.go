@@ -92,8 +92,8 @@ FROM pg_stat_activity
 WHERE datname = current_database() AND pg_has_role(usesysid, 'USAGE') AND state = 'active' AND wait_event = 'ClientRead'
 	AND query LIKE 'copy "dlq".%' AND query_start < clock_timestamp() - make_interval(secs => @seconds)`
 
-// endSuspended is called with the error of a call that such a program may block. The caller reports that it was
-// blocked, and tries again; so an error here needs no report of its own.
+// endSuspended runs endSuspendedSQL if err says that another transaction blocked the call. The caller reports err and
+// tries again, so an error of endSuspendedSQL is not reported.
 func (s *Store) endSuspended(ctx context.Context, err error) {
 	if !isBlocked(err) {
 		return
@@ -112,7 +112,7 @@ type ingest struct {
 	rows     []*arrivalRow
 	advances []dlq.Advance
 	outbox   bool
-	// fixes has the fix of each group of the rows that is marked as fixed.
+	// fixes has the fixes of the rows' groups that are marked as fixed, by the id of the group.
 	fixes map[dlq.ID]dlq.GroupFix
 	// targets tells where a message without a recorded target was sent.
 	targets *dlq.Targets
@@ -153,10 +153,9 @@ func newIngest(arrivals []dlq.Arrival, advances []dlq.Advance, outbox bool) *ing
 }
 
 // store locks the positions first. So of two programs with the same records, the second program
-// waits. Bodies are inserted in the order of their ids, so that two programs without positions
-// wait for each other too, and do not deadlock. Messages are inserted in the order of the batch,
-// which becomes the order of seq. The jobs of messages that came back are locked last, in the
-// order of the jobs' ids.
+// waits. Bodies are inserted in the order of their ids, so two batches without positions do not
+// deadlock. Messages are inserted in the order of the batch, which becomes the order of seq. The jobs
+// of messages that came back are locked last, in the order of the jobs' ids.
 func (in *ingest) store(ctx context.Context, tx pgx.Tx) ([]dlq.ID, error) {
 	if in.begin != nil {
 		if err := in.begin(ctx, tx); err != nil {
@@ -174,7 +173,7 @@ func (in *ingest) store(ctx context.Context, tx pgx.Tx) ([]dlq.ID, error) {
 	return idsOf(messages), in.finish(ctx, tx, messages)
 }
 
-// lockPositionsSQL locks and counts the positions that have not moved: each is still where its advance starts.
+// lockPositionsSQL locks and counts the positions that have not moved. Such a position is where its advance starts.
 const lockPositionsSQL = `
 WITH advance AS (
 	SELECT * FROM unnest(@topic_ids::uuid[], @partitions::int[], @froms::bigint[]) AS a (topic_id, partition, from_offset)
@@ -200,9 +199,9 @@ FROM (
 ) AS known
 WHERE has_body OR has_message`
 
-// previousSQL reads, for each earlier message, its dead-letter topic, its original topic, the target topic, and the job
-// that sent it last, whose id is the owner token. The target topic is recorded with the delivery, or in the job, or
-// not at all.
+// previousSQL reads facts about each earlier message: its dead-letter topic, its original topic, its target topic, and
+// the job that sent it last. The id of this job is the owner token of the message. The target topic is recorded with the
+// delivery, or in the job, or not at all.
 const previousSQL = `
 SELECT p.id, p.dlq_topic, p.original_topic, COALESCE(t.topic, j.spec->>'target_topic', ''), j.id
 FROM unnest(@previous_ids::uuid[]) AS a (id)
@@ -230,8 +229,8 @@ func (in *ingest) markCameBack(rows pgx.Rows, byPrevious map[dlq.ID][]*arrivalRo
 // errNoGroup means that a group of the rows does not exist yet, or has been removed.
 var errNoGroup = errors.New("a group does not exist")
 
-// findUnknown locks the positions. It returns the rows whose bodies must be inserted, and among
-// these rows those whose messages must be inserted too.
+// findUnknown locks the positions. The result bodies has the rows whose bodies must be inserted, and
+// messages has the rows of bodies whose messages must be inserted too.
 func (in *ingest) findUnknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*arrivalRow, err error) {
 	var unchanged int
 	hasBody, hasMessage := map[dlq.ID]bool{}, map[dlq.ID]bool{}

@@ -20,9 +20,9 @@ import (
 //   - job is empty unless the job is running. status is the status that the job reads now.
 //   - read are the next messages of the topic in this status, the oldest first.
 //   - locked are the messages of read that are in the scope, locked in the order of their ids, like
-//     in every statement that locks several messages. So two such statements do not deadlock. The
-//     text of errors is compared here, so a batch reads at most @look messages, however
-//     few match.
+//     in every statement that locks several messages. So two such statements do not deadlock.
+//     Conditions that no index supports, such as a text in errors, are in locked, not in read.
+//     So a batch reads at most @look messages, even if few of them match.
 //
 // Then follows updateLocked, deleteLocked or restoreLocked, whose CTE changed has the changed messages. Last comes countAct.
 const actSQL = `
@@ -99,7 +99,7 @@ const (
 const mayBeSent = `@kind = 'revive' AND COALESCE(
 			m.resolution = 'given_up' AND m.owner_token <> '' AND m.updated_at > now() - @revive_after::interval, false)`
 
-// searchMark is the mark in actSQL for conditions that no index has, and lockMark the mark for the lock.
+// searchMark is the mark in actSQL for conditions that no index supports. lockMark is the mark for the lock.
 const (
 	searchMark = "true /* search */"
 	lockMark   = "FOR UPDATE OF m /* or skip */"
@@ -110,7 +110,7 @@ const afterCursor = `(m.created_at, m.seq) > (wanted.cursor_created_at, wanted.c
 			AND (m.created_at, m.seq) < (@until::timestamptz, @until_seq::bigint)`
 
 // A cancellation waits for the running batch, so a batch has little time. A batch of a single
-// message has more, and so has a batch of a key, which reads all messages of the key.
+// message has more time, and so has a batch of a key, which reads all messages of the key.
 const (
 	batchTime     = "1500" // in milliseconds
 	longBatchTime = "8000" // less than callTimeout
@@ -121,8 +121,8 @@ UPDATE dlq.dlq_jobs
 SET reason = @reason, updated_at = now()
 WHERE id = @id AND state = 'RUNNING'`
 
-// ExplainJob records why a running job does not continue, until its next batch succeeds. Only answers of the
-// server are recorded word for word: other errors name hosts and users.
+// ExplainJob records why a running job does not continue. The next batch that succeeds removes the reason. Only
+// errors that the server sent are recorded word for word: other errors name hosts and users.
 func (s *Store) ExplainJob(ctx context.Context, id dlq.ID, cause error) error {
 	reason := dlq.ErrUnavailable.Error()
 	_, isAnswer := errors.AsType[*pgconn.PgError](cause)
@@ -134,8 +134,9 @@ func (s *Store) ExplainJob(ctx context.Context, id dlq.ID, cause error) error {
 	})
 }
 
-// Act runs the next batch of a job that changes messages, in a transaction, and reads at most limit messages, or ten times as many
-// of a key. It needs the fields ID and Spec of the job. The position is in the job's row. Two calls for a job wait for each other.
+// Act runs the next batch of a bulk change, in a transaction. The batch reads at most limit messages, or ten times as many if
+// the filter names a record key. Act needs the fields ID and Spec of the job. The position is in the job's row. Of two calls
+// for the same job, the second call waits for the first.
 //
 // A message that another transaction has locked for a second is skipped. The error is dlq.ErrBlocked when the
 // row of the job is locked for a second, dlq.ErrSlow when the batch took too long and was undone, or
@@ -154,7 +155,7 @@ func (s *Store) Act(ctx context.Context, job dlq.Job, limit int) (dlq.ChangeStep
 	return step, err
 }
 
-// act reports in hadJob whether the row of the job was locked, also after an error.
+// act reports in hadJob, even with an error, whether it had locked the row of the job.
 func (s *Store) act(ctx context.Context, job *dlq.Job, limit int, skipLocked bool) (step dlq.ChangeStep, hadJob bool, err error) {
 	sql, args := actOf(job, limit)
 	if skipLocked {
@@ -180,8 +181,8 @@ func (s *Store) act(ctx context.Context, job *dlq.Job, limit int, skipLocked boo
 	return steps[0], hadJob, nil
 }
 
-// actOf is the statement of a job with its parameters. Ids and a key choose the source of
-// the messages, and created_at the range of the index.
+// actOf is the statement of a job with its parameters. Ids and a key in the filter decide where the
+// messages are read from. The filter's limits of created_at become the range of the index.
 func actOf(job *dlq.Job, limit int) (sql string, args pgx.NamedArgs) {
 	f := job.Spec.Filter
 	args = changeArgs(&job.Spec)

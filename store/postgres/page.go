@@ -16,14 +16,14 @@ import (
 	"dlqmanager/dlq"
 )
 
-// NextPage ends the page that outcomes describe, the page in hand, as FinalizePage does, and claims the lane's next
-// messages in the order of arrival, at most as many as dlq.Listing allows. A queue whose time has come comes first,
-// unless lane.ScanFirst is set. Otherwise, if scan is set, NextPage claims the next messages of the scope and moves the
-// cursor past them. While claims find nothing, but more messages may follow, NextPage claims again, for up to
-// maxScanTime. The page in hand ends in the transaction of the first claim.
+// NextPage ends the page in hand, as FinalizePage does, with the outcomes of its messages. In the same transaction it
+// claims the lane's next messages in the order of arrival, at most as many as dlq.Listing allows. A queue that is due
+// comes first, unless lane.ScanFirst is set. If no queue comes first and scan is set, NextPage claims the next messages of
+// the scope and moves the cursor past them. If a claim finds nothing, but more messages may follow, NextPage claims again,
+// for up to maxScanTime.
 //
-// With scan, the lane is done when the claim is empty: no page, no Wait, no Next, and neither StepLimitReached nor
-// Stopped nor Unfinished. The error is dlq.ErrBlocked when another transaction does not release a lock in time.
+// With scan, an empty claim means that the lane is done. A claim is empty if Page, Wait, Next, StepLimitReached, Stopped
+// and Unfinished are all unset. The error is dlq.ErrBlocked when another transaction does not release a lock in time.
 func (s *Store) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (c dlq.LaneClaim, ended dlq.PageResult, err error) {
 	began := time.Now()
 	for try := 1; ; try++ {
@@ -36,7 +36,7 @@ func (s *Store) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.Page
 		case errors.Is(err, dlq.ErrFenced):
 			return dlq.LaneClaim{Stopped: true}, ended, nil
 		case err != nil && try > 1:
-			return dlq.LaneClaim{Wait: queueRetryDelay}, ended, nil // the page in hand has ended; if the error lasts, the next call returns it
+			return dlq.LaneClaim{Wait: queueRetryDelay}, ended, nil // the page in hand has ended; if the error lasts, the next call fails
 		case err != nil || len(c.Page) > 0 || c.Stopped || c.Unfinished || c.StepLimitReached || c.Wait > 0 || !r.more:
 			return c, ended, err
 		case time.Since(began) > maxScanTime:
@@ -54,7 +54,7 @@ const maxScanTime = time.Second
 // FinalizePage ends claims of a lane's page, records the failed retries and the queues, and adds to the lane's
 // counters, in one transaction. A message that the lane no longer owns is neither changed nor counted, unless it was delivered:
 // see keepLate. The error is dlq.ErrFenced when a newer attempt has the lane, and dlq.ErrBlocked when another
-// transaction holds a lock for a second. Deliveries are recorded also by a fenced attempt.
+// transaction holds a lock for a second. Even with dlq.ErrFenced, deliveries are recorded.
 func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
 	r, err := s.endPage(ctx, &lane, outcomes, false, false)
 	return r.page, err
@@ -74,27 +74,27 @@ func (s *Store) endPage(ctx context.Context, lane *dlq.Lane, outcomes []dlq.Page
 	return r, cmp.Or(lateErr, err)
 }
 
-// step is a transaction of a lane: it ends the page in hand, and claims the next page. The lane's row and the
-// job's row are locked after the messages whose claims end: the locks of messages may take long, and a pause of the job
-// must not wait for those. The messages that are claimed are locked last.
+// step is a transaction of a lane: it ends the page in hand, and claims the next page. It first locks the messages whose
+// claims end, then the job's row and the lane's row, and last the messages that it claims. The wait for the first messages
+// may be long, and a pause of the job must not wait for them. So the job's row and the lane's row are locked after them.
 type step struct {
 	*Store
 	lane     *dlq.Lane
 	conn     *pgxpool.Conn
 	args     pgx.NamedArgs
-	outcomes []dlq.PageOutcome // by id, each message once
+	outcomes []dlq.PageOutcome // sorted by id, each message once
 	claims   bool
-	scans    bool // claims also messages after the cursor, not only those in queues
+	scans    bool // the step may also claim messages after the cursor
 	isLocked bool // the job has limits, and its row is locked
 
 	row       laneRow
-	known     laneRow // as it was read
+	known     laneRow // the row as it was read
 	page      [][16]byte
 	knownPage [][16]byte
 	job       jobOfLane
 	ended     map[dlq.ID]*dlq.EndedClaim
 	requeued  int            // how many messages of the page in hand go into queues
-	settled   dlq.Settlement // empty once it is written
+	settled   dlq.Settlement // empty after it was written
 	unnamed   [][16]byte     // messages whose target is not in dlq_targets yet
 	// queue is the queue of the lane that is due first; nil if the lane has none.
 	queue   *laneQueue
@@ -138,9 +138,9 @@ type laneQueue struct {
 	isClosed bool
 }
 
-// errOvertaken says that a claim without locks met another transaction. The step is undone and runs again, and
-// then locks the messages before it claims them. The server itself makes the check, so that COMMIT can follow the claim in
-// the same round trip.
+// errOvertaken says that a claim without locks failed because of another transaction. The step is rolled back and runs
+// again, and then locks the messages before it claims them. The server makes the check, so that COMMIT can follow the claim
+// in the same round trip.
 var errOvertaken = errors.New("another transaction has changed a message, or retries an earlier one of its key")
 
 // queueRetryDelay is the Wait of a claim that has no page although the lane is not done. Another queue may be due.
@@ -174,7 +174,7 @@ func (s *Store) step(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOut
 }
 
 // inOrder sorts outcomes by id, so that two steps that end the same page do not deadlock. When a message has several
-// outcomes, the first one counts.
+// outcomes, the first outcome counts.
 func inOrder(outcomes []dlq.PageOutcome) []dlq.PageOutcome {
 	sorted := slices.Clone(outcomes)
 	slices.SortStableFunc(sorted, func(a, b dlq.PageOutcome) int { return bytes.Compare(a.ID[:], b.ID[:]) })
@@ -228,7 +228,7 @@ func (t *step) send(ctx context.Context, queue func(*pgx.Batch)) error {
 	return t.conn.SendBatch(ctx, batch).Close()
 }
 
-// queueRows adds a statement to the batch. Each of its rows goes into targets, and then row is called.
+// queueRows adds a statement to the batch. For each row of its result, the columns go into targets and row is called.
 func queueRows(batch *pgx.Batch, sql string, args pgx.NamedArgs, targets []any, row func()) {
 	batch.Queue(sql, args).Query(func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, targets, func() error { row(); return nil })
@@ -236,8 +236,8 @@ func queueRows(batch *pgx.Batch, sql string, args pgx.NamedArgs, targets []any, 
 	})
 }
 
-// ClaimedPage returns the messages that the lane has claimed and not finalized, in the order of arrival: the first of
-// them up to the given size in bytes. If the first message is larger, it comes alone and without
+// ClaimedPage returns the messages that the lane has claimed and not finalized, in the order of arrival, up to the given
+// size in bytes. If the first message is larger, ClaimedPage returns this message alone and without
 // its record.
 func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (claim dlq.LaneClaim, err error) {
 	t := &step{Store: s, lane: &lane, args: s.laneArgs(&lane)}

@@ -14,8 +14,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// begin ends the page in hand, locks the lane, and reads the state of the lane and of the job. Most claims
-// follow the cursor, so begin lists the candidates in the same round trip.
+// begin ends the page in hand, locks the lane, and reads the state of the lane and of the job. Most steps claim
+// messages after the cursor, so begin lists these messages in the same round trip.
 func (t *step) begin(ctx context.Context) error {
 	isOpen := false
 	err := t.send(ctx, func(batch *pgx.Batch) {
@@ -91,7 +91,7 @@ func (t *step) queueEnds(batch *pgx.Batch) {
 // endArgs are the parameters of endPageSQL.
 func endArgs(owner dlq.Owner, outcomes []dlq.PageOutcome) pgx.NamedArgs {
 	var results []dlq.Result
-	var targets []dlq.Acknowledgement // without their positions
+	var targets []dlq.Acknowledgement // without partitions and offsets
 	ofResults, ofTargets := make([]int, len(outcomes)), make([]int, len(outcomes))
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -171,7 +171,7 @@ func (t *step) queueScan(batch *pgx.Batch) {
 	}
 }
 
-// queueCandidates adds a statement that lists messages. Its further columns go into more, and then add is called.
+// queueCandidates adds a statement that lists messages. For each message, the further columns go into more and add is called.
 func (t *step) queueCandidates(batch *pgx.Batch, sql string, more []any, add func(dlq.Candidate)) {
 	var id dlq.ID
 	var seq int64
@@ -212,7 +212,7 @@ func (t *step) choose(ctx context.Context) error {
 	if c.Limited && !t.isLocked { // the limits were set after begin looked for limits
 		c.Wait = queueRetryDelay
 	}
-	if t.job.isRunning && t.lane.Finalized { // also at a limit, which a claim without an answer may have used up
+	if t.job.isRunning && t.lane.Finalized { // even at a limit: a claim whose answer was lost may have used it up
 		if err := t.keepOwned(ctx); err != nil {
 			return err
 		}

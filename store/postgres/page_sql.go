@@ -1,14 +1,15 @@
 package postgres
 
-// The statements of a step of a lane, in the order of its transaction. Each statement finds its few rows by an
-// index, and decides nothing: dlq.Listing.Plan and dlq.Settle decide.
+// The statements of a step, in the order in which the step runs them. A step is a transaction of a lane. Each statement
+// finds its few rows by an index. The decisions are made in Go, by dlq.Settle and dlq.Listing.Plan.
 
-// First, the claims of the page in hand end, and the lane reads its own state and the state of the job.
+// First, the step ends the claims of the page in hand, and reads the state of the lane and of the job.
 const (
 	// endPageSQL ends claims. The ids are sorted, so that two calls for the same page do not deadlock. The retry count tells
-	// a claim from a later claim of the message. A message that an operator marked dead meanwhile ends only by a delivery.
-	// The CASE keeps the planner from using the index of RETRYING messages. A page has few results and few targets, so its
-	// messages name both by number. Delivered messages share a row of the result, since their ids are enough.
+	// a claim from a later claim of the same message. A message that an operator has marked dead meanwhile changes only if it
+	// was delivered. The CASE keeps the planner from using the index of RETRYING messages. A page has few different results
+	// and targets. So each result and each target is passed once, and messages name them by number. All delivered messages
+	// share a row of the answer, since only their ids are needed.
 	endPageSQL = `
 WITH target AS MATERIALIZED (
 	SELECT o.number, t.id, t.dlq_topic
@@ -42,7 +43,7 @@ GROUP BY 2, 3, 4, 5, 6`
 	// messages RESOLVED.
 	wasDelivered = `EXISTS (SELECT FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id AND a.result = 'delivered')`
 
-	// nameTargetsSQL sets the target of the first messages that a target has acknowledged, once noteTargetsSQL has inserted the target.
+	// nameTargetsSQL sets target_id in messages whose target was not in dlq_targets. noteTargetsSQL has just inserted the target.
 	nameTargetsSQL = `
 UPDATE dlq.dlq_messages m
 SET target_id = t.id
@@ -50,8 +51,8 @@ FROM unnest(@ids::uuid[], @target_topics::text[], @target_topic_ids::uuid[]) AS 
 JOIN dlq.dlq_targets t ON t.topic = o.topic AND t.topic_id IS NOT DISTINCT FROM o.topic_id
 WHERE m.id = o.id AND m.id = ANY (@unnamed::uuid[]) AND m.dlq_topic = t.dlq_topic`
 
-	// lockLaneSQL lets one step of a lane run at a time, and finds nothing when a newer attempt has the lane. The
-	// statements after it see all that was committed before the lock was granted, such as a pause of the job.
+	// lockLaneSQL locks the row of a lane, so one step of the lane runs at a time. It finds no row if a newer attempt has the
+	// lane. The next statements see everything that was committed before the lock was granted, such as a pause of the job.
 	lockLaneSQL = `
 SELECT pages, cursor, waiting, retried, failed, dead, skipped, array_remove(page, NULL)
 FROM dlq.dlq_job_lanes
@@ -60,16 +61,16 @@ ORDER BY pages DESC
 LIMIT 1
 FOR UPDATE`
 
-	// rowOfLane finds the row of a lane. It starts at the highest count of pages, so it reads one version of the row.
+	// rowOfLane finds the row of a lane. It starts at the highest number of pages, so it reads one version of the row.
 	// max(pages) would read every version that no vacuum has removed.
 	rowOfLane = `l.job_id = @job AND l.lane = @lane
 		AND l.pages >= (SELECT pages FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane ORDER BY pages DESC LIMIT 1)`
 
-	// lockLimitsSQL locks the row of a job that has limits. The lanes of a job without limits do not wait for each other.
+	// lockLimitsSQL locks the row of a job that has a rate limit or a step limit. Lanes of other jobs do not wait for each other.
 	lockLimitsSQL = `
 SELECT FROM dlq.dlq_jobs WHERE id = @job AND (rate_limit > 0 OR step_limit IS NOT NULL) FOR NO KEY UPDATE`
 
-	// jobOfLaneSQL also tells whether the job has queues, and whether other jobs retry messages.
+	// jobOfLaneSQL reads the state and the limits of the job, whether it has queues, and whether other jobs retry messages.
 	jobOfLaneSQL = `
 SELECT b.state = 'RUNNING' AND b.ended_at IS NULL, b.rate_limit, b.next_at, b.step_limit, clock_timestamp(),
 	EXISTS (SELECT FROM dlq.dlq_job_queues q WHERE q.job_id = b.id),
@@ -79,9 +80,9 @@ WHERE b.id = @job`
 
 	closedTargetsSQL = `SELECT topic, partition FROM dlq.dlq_job_queues WHERE job_id = @job AND closed`
 
-	// nextQueueSQL finds the queue of the lane that is due first. The lanes share the queues of targets. A generic
-	// plan is often made while the queues are empty. ORDER BY makes such a plan use the index of this order, and
-	// OFFSET 0 keeps the EXISTS from becoming a join.
+	// nextQueueSQL finds the queue of the lane that is due first. The queues of targets belong to all lanes. A generic
+	// plan is often made while the queues are empty. ORDER BY makes such a plan use the index with this order, and
+	// OFFSET 0 keeps the planner from turning EXISTS into a join.
 	nextQueueSQL = `
 SELECT n.id, n.topic, n.partition, n.key_hash, n.closed, n.tries, n.due_at, n.reason, n.category
 FROM (
@@ -98,10 +99,10 @@ LIMIT 1`
 
 // Then the lane lists the messages that it may claim next.
 const (
-	// listNextSQL lists the next messages of the dead-letter topic @topic: a page, and one message more. The index
+	// listNextSQL lists the next messages of the dead-letter topic @topic: a page of 100, and one message more. The index
 	// contains the bucket, so the lane reads no rows of other lanes. Every change of a status sets updated_at, so messages
-	// that changed after the job's snapshot are left out. A row without xmax was never locked. A regular expression takes
-	// as long as all other conditions, so @usual_topic is compared first.
+	// that changed after the job's snapshot are left out. A row whose xmax is 0 was never locked. The comparison with a regular
+	// expression takes as long as all other conditions together, so the topic is compared with @usual_topic first.
 	listNextSQL = nextOfLane + `
 	AND m.dlq_topic = @topic AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic
 	AND (m.original_topic = @usual_topic OR m.original_topic !~ @dead_letter_topics)
@@ -122,7 +123,8 @@ WHERE m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 	AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM dlq.dlq_jobs WHERE id = @job)
 	AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */`
 
-	// laneNow reads the cursor with the buckets that belong to it: in a restored database, these may be the buckets from before the count.
+	// laneNow reads the cursor and the buckets in the same row. A restored database may have a row whose buckets are older than
+	// the buckets in dlq.Lane.
 	laneNow = `
 WITH lane AS MATERIALIZED (
 	SELECT cursor, first_bucket, last_bucket FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane ORDER BY pages DESC LIMIT 1
@@ -135,7 +137,7 @@ WITH lane AS MATERIALIZED (
 	CASE WHEN m.size > 0 THEN m.size
 		ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), octet_length(m.payload::text), 0) END`
 
-	// scanEndSQL finds the message before which a bounded lane stops, so that a page needs to read at most 10,000 messages.
+	// scanEndSQL finds the 10,001st message after the cursor. A bounded lane stops before this message: see step.isBounded.
 	scanEndSQL = laneNow + `
 SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic` + scanEnd
 
@@ -148,11 +150,12 @@ SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic` + scanEnd
 ORDER BY m.seq
 OFFSET 10000 LIMIT 1`
 
-	// tryQueueSQL lets one lane at a time try a closed target.
+	// tryQueueSQL locks the queue of a closed target, so one lane at a time tries the target.
 	tryQueueSQL = `SELECT FROM dlq.dlq_job_queues WHERE id = @queue AND due_at <= clock_timestamp() FOR NO KEY UPDATE SKIP LOCKED`
 
-	// listQueueSQL lists the first messages of a queue, and then of the other queues of keys that are due and were not tried.
-	// The joins keep the order of the queues, and of the messages in each queue. Of a deleted message only id and seq are left.
+	// listQueueSQL lists the first messages of a queue. With @is_shared, messages of other queues of keys follow: of queues that
+	// are due and were not tried yet. The joins keep the order of the queues, and the order of the messages in each queue. A
+	// deleted message has only id and seq.
 	listQueueSQL = `
 SELECT w.message_id, w.seq, m.key_hash, m.original_topic,` + messageSize + `, q.id
 FROM (
@@ -184,24 +187,24 @@ FROM dlq.dlq_messages m
 WHERE m.id = ANY (@ids::uuid[])` + claimable + `
 FOR UPDATE SKIP LOCKED`
 
-	// heldSQL finds the messages of a queue that stay in the queue if lockListedSQL has not locked them: another
-	// owner retries the message, or another transaction has locked the message and not changed it.
+	// heldSQL is for messages of a queue that lockListedSQL has not locked. It finds the messages that stay in the queue:
+	// another owner retries the message, or another transaction has locked the message without changing it yet.
 	heldSQL = `
 SELECT m.id
 FROM dlq.dlq_messages m
 WHERE m.id = ANY (@ids::uuid[]) AND (m.status = 'RETRYING' AND m.owner_token <> @token OR true` + claimable + `)`
 
-	// claimable is a condition on messages: they are in the job's scope, or the job itself has put them into a
-	// queue. For messages after the cursor, listNextSQL has compared the topics with dead-letter topics.
+	// claimable is the condition that a message is in the job's scope, or that the job itself has put the message into a
+	// queue. It compares only messages of queues with dead-letter topics: listNextSQL has compared all other messages.
 	claimable = `
 	AND m.status = 'PENDING' AND m.retry_count < m.max_retries
 	AND (m.updated_at <= (SELECT snapshot_at FROM dlq.dlq_jobs WHERE id = @job) OR m.owner_token = @token AND @from_queue::bool)
 	AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic
 	AND NOT (@from_queue::bool AND m.original_topic ~ @dead_letter_topics)`
 
-	// earlierWaitingSQL finds, for each candidate, the last earlier message of its key that waits in another queue of
-	// the lane than @queues. Keys of other lanes may have the same number. Without OFFSET 0, a plan that was made
-	// while there were no queues would read all queues.
+	// earlierWaitingSQL finds, for each candidate, the last earlier message of its key that waits in a queue of the lane
+	// outside @queues. A key of another lane may have the same key_hash. Without OFFSET 0, a plan that was made while
+	// there were no queues would read all queues.
 	earlierWaitingSQL = `
 SELECT k.key, w.seq, q.topic, q.partition, q.key_hash
 FROM unnest(@keys::int[], @seqs::bigint[]) AS k (key, seq)
@@ -214,7 +217,7 @@ CROSS JOIN LATERAL (
 ) AS w
 CROSS JOIN LATERAL (SELECT q.topic, q.partition, q.key_hash FROM dlq.dlq_job_queues q WHERE q.id = w.queue_id OFFSET 0) AS q`
 
-	// retriedSinglySQL finds the first message of each record key that a single retry has claimed.
+	// retriedSinglySQL finds, for each record key, the first message that a single retry has claimed.
 	retriedSinglySQL = `
 SELECT o.key_hash, o.original_topic, min(o.seq), @requested::text` + singleRetries + `
 GROUP BY o.key_hash, o.original_topic`
@@ -223,8 +226,8 @@ GROUP BY o.key_hash, o.original_topic`
 FROM dlq.dlq_messages o
 WHERE o.status = 'RETRYING' AND NOT o.in_page AND o.key_hash = ANY (@key_hashes::int[]) AND o.workflow_id NOT LIKE 'retry-all-%'`
 
-	// retriedByJobsSQL finds the messages of the record keys in the pages of other jobs, and the target that such a
-	// job names.
+	// retriedByJobsSQL finds the messages of these record keys that are in the pages of other jobs. It also reads the
+	// target that the other job names.
 	retriedByJobsSQL = `
 SELECT m.key_hash, m.original_topic, m.seq, COALESCE(o.spec->>'target_topic', '')
 FROM dlq.dlq_jobs b
@@ -245,10 +248,10 @@ WHERE EXISTS (SELECT FROM dlq.dlq_job_blocked_keys k
 
 // Last, the lane writes the decision.
 const (
-	// claimListedSQL also removes the ballast, which has moved the payload out of line when the message was stored. So
-	// this update and the next update copy less. A message that has changed since it was listed has another ctid, or no
-	// longer meets the conditions. The statement then fails, unless the messages were locked before the decision: see
-	// failsUnless.
+	// claimListedSQL claims messages. It also removes the ballast, so that this update and the next update copy less: the
+	// ballast has moved the payload out of line when the message was stored. A message that has changed since it was listed
+	// has another ctid, or no longer meets the conditions. The statement then fails, unless the messages were locked before
+	// the decision: see failsUnless.
 	claimListedSQL = `
 WITH claimed AS (
 	UPDATE dlq.dlq_messages m
@@ -264,8 +267,9 @@ FROM claimed`
 	// noSingleRetrySQL fails if a single retry has claimed a message of the record keys.
 	noSingleRetrySQL = `SELECT` + failsUnless + `NOT EXISTS (SELECT` + singleRetries + `)` + elseOvertaken
 
-	// failsUnless makes a statement fail unless a condition holds, since the text of elseOvertaken is no bool. So the transaction
-	// cannot commit, although its COMMIT is sent before the result is known. The step is repeated, and locks the messages first.
+	// failsUnless makes a statement fail if a condition does not hold: PostgreSQL cannot cast the text of elseOvertaken to bool.
+	// So the transaction does not commit, although its COMMIT is sent before the result is known. The step then runs again, and
+	// locks the messages before the decision.
 	failsUnless   = ` (CASE WHEN `
 	elseOvertaken = ` THEN 'true' ELSE 'another transaction has changed a message of the page, which is claimed again' END)::bool`
 
@@ -291,7 +295,7 @@ FROM unnest(@ids::uuid[], @keys::int[], @targets::text[]) AS o (id, key, target)
 JOIN dlq.dlq_message_bodies b ON b.message_id = o.id
 WHERE b.key IS NOT NULL`
 
-	// noteQueuesSQL writes the states of queues. An existing queue that was not tried keeps its state.
+	// noteQueuesSQL inserts queues and updates the queues that were tried. Other existing queues keep their state.
 	noteQueuesSQL = `
 INSERT INTO dlq.dlq_job_queues AS q (job_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
 SELECT @job, CASE WHEN o.key = -1 THEN -1 ELSE @lane::int END, o.topic, o.partition, o.key, o.closed, o.tries,
@@ -302,7 +306,7 @@ ON CONFLICT ON CONSTRAINT uq_dlq_job_queues DO UPDATE
 SET closed = EXCLUDED.closed, tries = EXCLUDED.tries, due_at = EXCLUDED.due_at, reason = EXCLUDED.reason, category = EXCLUDED.category
 WHERE EXCLUDED.tries > 0`
 
-	// holdKeysSQL writes the queues of keys that another client retries or changes.
+	// holdKeysSQL writes queues for keys of which another client retries or changes an earlier message.
 	holdKeysSQL = `
 INSERT INTO dlq.dlq_job_queues AS q (job_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
 SELECT @job, @lane, o.topic, -1, o.key, false, 0, clock_timestamp() + interval '1 second',
@@ -310,14 +314,14 @@ SELECT @job, @lane, o.topic, -1, o.key, false, 0, clock_timestamp() + interval '
 FROM unnest(@topics::text[], @keys::int[]) AS o (topic, key)
 ON CONFLICT ON CONSTRAINT uq_dlq_job_queues DO UPDATE SET due_at = EXCLUDED.due_at`
 
-	// leaveQueueSQL comes before waitSQL, which may put some of the messages into another queue.
+	// leaveQueueSQL removes messages from their queues. It runs before waitSQL, which may put some of them into another queue.
 	leaveQueueSQL = `
 DELETE FROM dlq.dlq_job_waiting w
 USING unnest(@left_queues::bigint[], @seqs::bigint[], @ids::uuid[]) AS l (queue, seq, id)
 WHERE w.job_id = @job AND w.queue_id = l.queue AND w.lane = @lane AND w.seq = l.seq AND w.message_id = l.id`
 
-	// waitSQL puts messages into queues. ORDER BY makes even a plan that was made while there were no queues use
-	// the index of all four columns.
+	// waitSQL puts messages into queues. ORDER BY makes a plan use the index on all four columns, even if the plan was made
+	// while there were no queues.
 	waitSQL = `
 INSERT INTO dlq.dlq_job_waiting (job_id, queue_id, lane, seq, message_id, key_hash)
 SELECT @job, q.id, @lane, w.seq, w.id, w.key
@@ -336,7 +340,7 @@ WHERE q.id = ANY (@queues::bigint[]) AND NOT EXISTS (SELECT FROM dlq.dlq_job_wai
 	postponeQueuesSQL = `
 UPDATE dlq.dlq_job_queues SET due_at = clock_timestamp() + make_interval(secs => @wait) WHERE id = ANY (@queues::bigint[])`
 
-	// untriedQueueSQL resets the tries of a queue whose first message is sent. The claim has the tries.
+	// untriedQueueSQL resets the tries of a queue whose first message is sent. The claim keeps their old number.
 	untriedQueueSQL = `UPDATE dlq.dlq_job_queues SET tries = 0 WHERE id = @queue`
 
 	openTargetsSQL = `

@@ -29,7 +29,7 @@ var (
 type Store struct {
 	pool   pool
 	topics *dlq.Topics
-	// Outbox makes the store keep every message that becomes exhausted for PublishExhausted.
+	// Outbox makes the store put every message that becomes exhausted into the outbox, for PublishExhausted.
 	Outbox bool
 	// Audit, if any, is called with every operation that the store has recorded.
 	Audit func(dlq.Operation)
@@ -48,7 +48,7 @@ func New(connections *pgxpool.Pool, topics *dlq.Topics) *Store {
 	return &Store{pool: pool{connections}, topics: topics, suspendedAfter: suspendedAfter}
 }
 
-// callTimeout ends a call even if the network drops its packets. It is long for statements on a page of rows.
+// callTimeout ends a call even if the network drops its packets. Statements on a page of rows take much less time.
 const callTimeout = 10 * time.Second
 
 // statementTimeouts are limits of calls with these statements. Zero leaves the limit to the caller.
@@ -171,7 +171,7 @@ func uuids(ids []dlq.ID) [][16]byte {
 	return column(ids, func(id *dlq.ID) [16]byte { return *id })
 }
 
-// nilIf returns nil, which becomes NULL, when there is no value.
+// nilIf returns nil, which becomes NULL, if none is set.
 func nilIf[T any](value T, none bool) *T {
 	if none {
 		return nil

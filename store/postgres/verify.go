@@ -10,11 +10,11 @@ import (
 	"dlqmanager/dlq"
 )
 
-// cameBack is dlq.Arrival.CameBack for a message c that names m, which was delivered to t.
+// cameBack is the rule of dlq.Arrival.CameBack. The message c names m as its previous message, and m was delivered to t.
 const cameBack = `(c.dlq_topic = m.dlq_topic OR NOT c.suspicious AND c.original_topic = COALESCE(t.topic, m.original_topic))`
 
-// verdictOf is whether the message m is verified, and the reason after a space. A message that came back may
-// have lost our headers; it then still names the partition and the offset of the delivery as its origin.
+// verdictOf tells whether the message m is verified. Its text is yes, no or unknown, with a reason after a space. A message
+// that came back without our headers still names the partition and the offset of the delivery as its origin.
 const verdictOf = `(
 	SELECT CASE
 		WHEN m.status <> 'RESOLVED' OR COALESCE(m.resolution, 'delivered') <> 'delivered' THEN ''
@@ -95,7 +95,7 @@ func verdictFrom(text, target string) dlq.Verdict {
 	return dlq.Verdict{Verified: dlq.Verified(verified), Reason: dlq.VerifiedReason(reason), Target: target}
 }
 
-// verifyBulkSQL counts the messages that a job delivered last, by their verdicts.
+// verifyBulkSQL counts the newest messages that a job has delivered, by their verdicts.
 const verifyBulkSQL = `
 WITH job AS MATERIALIZED (
 	SELECT id::text AS token, started_at, COALESCE(ended_at, 'infinity') AS ended_at FROM dlq.dlq_jobs WHERE id = @id
@@ -142,8 +142,8 @@ SET epoch = CASE WHEN l.holder = EXCLUDED.holder THEN l.epoch ELSE l.epoch + 1 E
 WHERE l.holder = EXCLUDED.holder OR l.expires_at < now()
 RETURNING l.epoch`
 
-// LeaseWatermarks makes the holder the only publisher of watermarks until the lease
-// expires. taken is false while another process has the lease.
+// LeaseWatermarks makes the holder the only publisher of watermarks, the committed offsets of consumer groups, until
+// the lease expires. taken is false while another process has the lease.
 func (s *Store) LeaseWatermarks(ctx context.Context, holder dlq.ID, expiry time.Duration) (lease dlq.WatermarkLease, taken bool, err error) {
 	lease.Holder = holder
 	lease.Epoch, taken, err = queryOne(ctx, s, "lease watermarks", pgx.RowTo[int64], leaseWatermarksSQL,
@@ -151,7 +151,7 @@ func (s *Store) LeaseWatermarks(ctx context.Context, holder dlq.ID, expiry time.
 	return lease, taken, err
 }
 
-// watermarkGroupsSQL lists the consumer groups that groups of failures are scoped by.
+// watermarkGroupsSQL lists consumer groups whose failures are in dlq_groups: their scope is a consumer group.
 const watermarkGroupsSQL = `
 SELECT scope
 FROM dlq.dlq_groups
