@@ -23,8 +23,8 @@ WITH moved AS MATERIALIZED (
 SELECT messages FROM moved`
 
 // ArchiveBatch moves at most limit messages that have been RESOLVED or DEAD for longer than olderThan into the
-// archive, and returns how many. Zero means that nothing is left. It adds them to the counts of the run, if
-// any; see RecordArchiveRuns.
+// archive, and returns how many. Zero means that nothing is left. ArchiveBatch adds the number to the counts of
+// the run, if any; see RecordArchiveRuns.
 func (s *Store) ArchiveBatch(ctx context.Context, run dlq.ArchiveRun, olderThan time.Duration, limit int) (int64, error) {
 	return s.moveBatch(ctx, run, "archive messages", archiveBatchSQL, olderThan, limit)
 }
@@ -60,7 +60,8 @@ func (s *Store) moveBatch(ctx context.Context, run dlq.ArchiveRun, operation, sq
 	return moved, err
 }
 
-// recordRunsSQL moves the counts of runs into the audit, for whoever asked for a run in the minute before the run began.
+// recordRunsSQL moves the counts of runs into the audit. The recorded subject is whoever asked for a run in the minute before
+// the run began.
 const recordRunsSQL = `
 WITH ended AS (
 	DELETE FROM dlq.dlq_archive_runs
@@ -83,7 +84,7 @@ LEFT JOIN LATERAL (
 RETURNING id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail`
 
 // RecordArchiveRuns writes a row of the audit for the run, which has ended, and for every run that has had no
-// batch for two minutes. If an interrupted run continues, the rest gets another row.
+// batch for two minutes. If an interrupted run continues later, its further batches get another row.
 func (s *Store) RecordArchiveRuns(ctx context.Context, runID string) error {
 	recorded, err := queryAll(ctx, s, "record runs of the archive", scanOperation, recordRunsSQL, pgx.NamedArgs{"run_id": runID})
 	for i := range recorded {

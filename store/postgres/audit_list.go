@@ -52,8 +52,8 @@ WHERE true /* filter */
 ORDER BY a.at DESC, a.id DESC
 LIMIT @limit`
 
-// operationsByTopicSQL reads the newest operations of each topic. By time alone, the statement would read
-// the operations of all other topics too.
+// operationsByTopicSQL reads the newest operations of each topic. A list by time would also read the
+// operations of all other topics.
 const operationsByTopicSQL = `
 SELECT a.id, a.at, a.subject, a.method, a.address, a.action, a.topic, a.target, a.target_id, a.reason, a.request_id, a.workflow_id,
 	a.outcome, a.detail
@@ -68,7 +68,7 @@ CROSS JOIN LATERAL (
 ORDER BY a.at DESC, a.id DESC
 LIMIT @limit`
 
-// auditedTopicsSQL finds the topics of the audit by index, each as the next topic after the topic before.
+// auditedTopicsSQL finds the topics of the audit by index: it steps from one topic to the next.
 const auditedTopicsSQL = `
 WITH RECURSIVE known (topic, n) AS (
 	(SELECT topic, 1 FROM dlq.dlq_audit ORDER BY topic LIMIT 1)
@@ -85,8 +85,8 @@ const (
 	maxListedTopics  = 100
 )
 
-// auditedTopics returns the topics of the audit that match within. few reports that these are
-// all topics, and few enough to be read topic by topic.
+// auditedTopics returns the topics of the audit that match within. few reports that no topic is
+// missing, and that the topics are few enough to be read topic by topic.
 func (s *Store) auditedTopics(ctx context.Context, within string) (topics []string, few bool, err error) {
 	type audited struct {
 		Topics []string
@@ -124,11 +124,12 @@ func (s *Store) Operations(ctx context.Context, q dlq.OperationQuery) (dlq.PageO
 }
 
 // visibleJob is a condition on operations: their job, if any, must be on a dead-letter topic or have one of the
-// caller's limits. Without a limit, a job on an original topic has the messages of all its dead-letter topics.
+// caller's access limits. A job on an original topic without a limit has the messages of all dead-letter topics.
 const visibleJob = `(a.target <> 'job' OR a.topic ~ @dead_letter_topics
 	OR EXISTS (SELECT FROM dlq.dlq_jobs j WHERE j.id = a.target_id AND COALESCE(j.spec->>'within', '') = ANY (@limits::text[]) OFFSET 0))`
 
-// singleRetry is a condition on operations. It excludes rows that name a joined run, which are second rows of their requests.
+// singleRetry is the condition that an operation is a request for a single retry. A row that names a joined run is the second
+// row of a request, and is excluded.
 const singleRetry = `a.action = 'dlq:message:retry' AND a.outcome = 'accepted' AND NOT COALESCE(a.detail ? 'joined_run', false)`
 
 func operationConditions(q *dlq.OperationQuery) string {

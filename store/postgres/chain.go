@@ -11,12 +11,12 @@ import (
 )
 
 // chainSQL reads the chain of a message, with a row for each attempt, from the messages and the archive. UNION
-// drops ids that are in the chain already, so a cycle, which only a statement by hand can make, ends. A message
+// drops ids that are in the chain already, so a cycle ends. Only a statement by hand can make a cycle. A message
 // that was deleted still connects its successors.
 //
-// PostgreSQL evaluates a recursive query only as far as its rows are read. So LIMIT bounds the search, and one
-// more row shows that there are more messages. The nested loops (LATERAL with OFFSET 0 or LIMIT) keep the order
-// of the search, which is by distance.
+// PostgreSQL evaluates a recursive query only as far as its rows are read. So LIMIT bounds the search. A row
+// beyond the 1,000th shows that there are more messages. The nested loops (LATERAL with OFFSET 0 or LIMIT) keep
+// the order of the search, which is by distance.
 const chainSQL = `
 WITH RECURSIVE chain (id) AS (
 	SELECT known.id FROM ` + everyMessage + ` AS known WHERE known.id = @id

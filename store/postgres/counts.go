@@ -8,12 +8,12 @@ import (
 	"dlqmanager/dlq"
 )
 
-// foldCountsSQL adds up to a thousand rows of changes to the sums of topics and groups, deletes them, and reports
+// foldCountsSQL adds up to 1,000 rows of changes to the sums of topics and groups, deletes these rows, and reports
 // whether rows may be left. A row may have thousands of groups, so the statement stops after the row that passes
-// 1,600,000 bytes, the size of 100,000 ids. The times count too: PostgreSQL compresses the ids of a few groups, but
-// not the times of their arrivals. Concurrent calls take different changes and lock the sums in the same order.
-// Arrivals are counted twice: for their topics, with the group of zeros, and for their group. A row that was written
-// by hand may name the group of zeros itself, or have fewer numbers than groups.
+// 1,600,000 bytes, the size of 100,000 ids. The size of the times counts too: PostgreSQL compresses the ids of a few
+// groups, but not the times of their arrivals. Concurrent calls take different changes and lock the sums in the same
+// order. An arrival is counted twice: for its topics, with a group id of zeros, and for its group. A row that was
+// written by hand may have a group id of zeros itself, or fewer numbers than groups.
 const foldCountsSQL = `
 WITH batch AS (
 	DELETE FROM dlq.dlq_count_batches
@@ -66,8 +66,8 @@ SELECT count(*) = 1000 OR COALESCE(sum(bytes), 0) >= 1600000 FROM batch`
 
 const bytesOfChanges = `pg_column_size(group_ids) + COALESCE(pg_column_size(arrived_at), 0)`
 
-// deleteEmptyCountsSQL leaves out the counts of groups, since empty counts name the topics that
-// the messages of a group were in.
+// deleteEmptyCountsSQL keeps the empty counts of groups, which tell in which topics the messages
+// of a group were.
 const deleteEmptyCountsSQL = `DELETE FROM dlq.dlq_topic_count_sums WHERE messages = 0`
 
 // deleteOldArrivalsSQL skips rows that another sweeper deletes, and deletes a limited number, so each sweep has little work.
@@ -77,7 +77,7 @@ WHERE ctid = ANY (ARRAY(
 	SELECT ctid FROM dlq.dlq_arrivals WHERE step = @step AND at < now() - @kept::interval LIMIT 10000 FOR UPDATE SKIP LOCKED))`
 
 // FoldCounts adds the changes since the last call to the sums, so that counts stay cheap to
-// read. Their values do not change. FoldCounts also deletes arrivals that are not kept any more.
+// read. The counts do not change. FoldCounts also deletes arrivals that are not kept any more.
 func (s *Store) FoldCounts(ctx context.Context) error {
 	for isMore := true; isMore; {
 		var err error
@@ -92,7 +92,7 @@ func (s *Store) FoldCounts(ctx context.Context) error {
 		for _, step := range dlq.Steps {
 			batch.Queue(deleteOldArrivalsSQL, pgx.NamedArgs{"step": step, "kept": step.Kept()})
 		}
-		batch.Queue(deleteEmptyCountsSQL) // last, since the folds of other sweepers wait for its locks
+		batch.Queue(deleteEmptyCountsSQL) // last, since other sweepers wait for its locks
 	})
 }
 

@@ -31,8 +31,8 @@ const copyOfSQL = `SELECT copy_id FROM dlq.dlq_edits WHERE original_id = @id`
 
 // Replace ends a PENDING message as replaced and stores its edited copy, in a transaction, so only the copy can
 // be sent. The copy has the retries and the group of the message. The error is dlq.ErrNotFound, a
-// *dlq.OwnedError while a workflow retries the message, or a *dlq.NotRetryableError, which names the copy if
-// there is one already.
+// *dlq.OwnedError while a workflow retries the message, or a *dlq.NotRetryableError, which names an earlier
+// edited copy.
 func (s *Store) Replace(ctx context.Context, asked *dlq.Operation, id dlq.ID, edited dlq.Arrival) (dlq.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -15,8 +15,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// wrap adds the operation to an error of the database. The result matches
-// dlq.ErrUnavailable when the database is unavailable rather than the statement wrong.
+// wrap adds the operation to an error of the database. The result matches dlq.ErrUnavailable
+// when the database is unavailable, and not when the statement is wrong.
 func wrap(operation string, err error) error {
 	if err == nil {
 		return nil
@@ -87,19 +87,19 @@ func isUnavailableCode(code string) bool {
 		"40001", "40P01": // conflict with another transaction, after maxConflictTries
 		return true
 	}
-	// Classes 08 (connection) and 53 (resources, such as connections or disk space). The
+	// Class 08 is the connection, and class 53 resources, such as connections or disk space. Refused
 	// credentials may be from before a rotation.
 	return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "53") || strings.HasPrefix(code, invalidAuthorization)
 }
 
-// isDataError reports whether the server refused the data of a row, so that the batch would
-// pass without that row.
+// isDataError reports whether the server refused the data of a row. The batch succeeds without
+// this row.
 func isDataError(err error) bool {
 	code := codeOf(err)
 	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "54")
 }
 
-// maxConflictTries limits how often a statement runs that loses conflicts. Two tries are nearly always enough.
+// maxConflictTries limits how often a statement runs again after a conflict. Two tries are nearly always enough.
 const maxConflictTries = 5
 
 // retryOnConflict runs a statement again after a conflict with another transaction: a deadlock, a

@@ -10,7 +10,7 @@ import (
 )
 
 // unpublishedSQL finds each topic of the outbox by a step in the primary key, and counts up to
-// @most rows of each. So the cost does not grow with the number of messages.
+// @most rows of each topic. So the cost does not grow with the number of messages.
 const unpublishedSQL = `
 WITH RECURSIVE topic (name) AS (
 	(SELECT dlq_topic FROM dlq.dlq_exhausted_outbox ORDER BY dlq_topic LIMIT 1)
@@ -40,14 +40,14 @@ func (s *Store) unpublished(ctx context.Context, most int) ([]dlq.TopicCount, er
 	return queryAll(ctx, s, "count exhausted messages", pgx.RowToStructByPos[dlq.TopicCount], unpublishedSQL, pgx.NamedArgs{"most": most}, byIndexSQL)
 }
 
-// publishLockSQL also lets the transaction be idle while waiting for Kafka, for longer
-// than a publish takes, and makes statements use indexes.
+// publishLockSQL takes publishLock, and makes statements use indexes. It also lets the transaction
+// be idle for longer than a publish takes.
 const publishLockSQL = `
 SELECT pg_try_advisory_xact_lock(@lock), set_config('idle_in_transaction_session_timeout', '40s', true),
 	set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`
 
-// exhaustedSQL reads up to 100 messages of a topic after the given message, and up to the given number of bytes
-// unless the first is larger. A message that was written by hand has no recorded size; without a body, its
+// exhaustedSQL reads up to 100 messages of a topic after the given message, with up to @bytes bytes in all. The
+// first message may be larger. A message that was written by hand has no recorded size. If it has no body, its
 // payload is its value. Bodies of archived messages are in the same table as all other bodies.
 const exhaustedSQL = `
 WITH page AS MATERIALIZED (
@@ -76,8 +76,8 @@ LEFT JOIN LATERAL (
 WHERE p.bytes <= @bytes::bigint OR p.place = 1
 ORDER BY p.seq, p.message_id`
 
-// publishedSQL leaves out messages that were revived and exhausted again meanwhile. It skips locked rows,
-// whose messages are ending again or being deleted, so it cannot be part of a deadlock.
+// publishedSQL deletes published messages from the outbox, unless they were revived and exhausted again meanwhile.
+// It skips locked rows, whose messages are ending again or being deleted, so it cannot be part of a deadlock.
 const publishedSQL = `
 WITH published AS MATERIALIZED (
 	SELECT o.dlq_topic, o.seq, o.message_id
@@ -90,12 +90,12 @@ DELETE FROM dlq.dlq_exhausted_outbox o
 USING published p
 WHERE o.dlq_topic = p.dlq_topic AND o.seq = p.seq AND o.message_id = p.message_id`
 
-// PublishExhausted passes the first exhausted messages of a topic after the given message to publish, deletes
-// the messages from the outbox for which publish returns true, and returns all that were passed. One worker
-// publishes at a time; all others get dlq.ErrBlocked.
+// PublishExhausted reads the next exhausted messages of a topic, after the given message, and passes them to
+// publish. It deletes from the outbox the messages for which publish returns true, and returns all messages that
+// it has passed. One worker publishes at a time; other workers get dlq.ErrBlocked.
 //
 // The lock and the deletion are in one transaction, which is open while publish runs. So when a worker dies,
-// another continues at once, and publishes again all that was not deleted.
+// another worker continues at once, and publishes the messages again that were not deleted.
 func (s *Store) PublishExhausted(ctx context.Context, topic string, after dlq.Exhausted, publish func([]dlq.Exhausted) []bool) ([]dlq.Exhausted, error) {
 	const operation = "publish exhausted messages"
 	beginning, cancel := context.WithTimeout(ctx, callTimeout)

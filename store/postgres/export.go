@@ -6,7 +6,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// ExportPage chooses the next messages of an export. It reads their sizes only. A topic without messages has an empty page.
+// ExportPage chooses the next messages of an export. It reads only their sizes. A topic without messages has an empty page.
 func (s *Store) ExportPage(ctx context.Context, q dlq.ListQuery) (dlq.ExportPage, error) {
 	q.OldestFirst, q.IsBare = true, true
 	listed, err := s.List(ctx, q)

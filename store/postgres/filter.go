@@ -20,8 +20,8 @@ const (
 	descMark   = "DESC /* order */"
 )
 
-// reach is dlq.Topics.MaySend for a job that is limited to the topics within. Only such a job
-// evaluates it.
+// reach is the rule of dlq.Topics.MaySend, for a job that is limited to the topics that match
+// @within. Other jobs do not evaluate reach.
 const reach = `(m.original_topic = COALESCE((
 		SELECT regexp_replace(m.dlq_topic, o.expression, o.replacement)
 		FROM unnest(@origin_expressions::text[], @origin_replacements::text[]) WITH ORDINALITY AS o (expression, replacement, n)
@@ -42,14 +42,14 @@ const (
 	withBodies = ` JOIN dlq.dlq_message_bodies b ON b.message_id = m.id`
 )
 
-// condition compares the message m with the value of a field, or its body b.
+// condition compares the message m, or its body b, with the value of a field.
 type condition struct{ message, body string }
 
 // ofKey finds the bodies of a key by an index. Few other keys have the same hash.
 const ofKey = "b.key_hash = @key_hash AND b.key IS NOT NULL"
 
-// filterConditions are the conditions of dlq.FilterFields, whose names are the names of their
-// parameters. The statements themselves compare statuses and ids.
+// filterConditions has the condition of each field in dlq.FilterFields. The parameter of a condition
+// has the name of the field. The statements themselves compare statuses and ids.
 var filterConditions = map[string]condition{
 	"status":       {},
 	"ids":          {},
@@ -123,8 +123,8 @@ func pairs(texts map[string]string) (names, values [][]byte) {
 	return names, values
 }
 
-// conditions are the conditions of a filter on a message m, besides topic and status, and on its
-// body b if an index of bodies finds the messages.
+// conditions are the conditions of a filter on a message m, except topic and status. If an index of
+// bodies finds the messages, some of the conditions are on the body b.
 func conditions(f *dlq.Filter) string {
 	var sql strings.Builder
 	sql.WriteString(matching(f, f.IsLookup()))
@@ -173,8 +173,9 @@ func probe(f *dlq.Filter) string {
 	return ofKey
 }
 
-// filtered puts a filter into a statement. The statement then finds messages by given ids,
-// or else by their body for a given key, origin or id of a trace, or else by their topic.
+// filtered puts a filter into a statement. If the filter has ids, the statement finds messages by
+// their ids. If the filter has a key, an origin or the id of a trace, the statement finds messages by
+// their bodies. Otherwise it finds messages by their topic.
 func filtered(sql string, f *dlq.Filter) string {
 	source := "dlq.dlq_messages m"
 	switch {
@@ -205,8 +206,8 @@ func isSearch(f *dlq.Filter) bool {
 	return len(f.IDs) == 0 && !f.IsLookup() && conditions(f) != ""
 }
 
-// asciiCollation avoids the case folding of non-ASCII letters when the search text has
-// none. In most locales that folding takes half the time of a search. Non-ASCII characters
+// asciiCollation avoids the case folding of non-ASCII letters when the search text has no such
+// letters. In most locales the folding takes half the time of a search. Non-ASCII characters
 // that fold to an ASCII letter, like the Kelvin sign, do not match then.
 func asciiCollation(part string) string {
 	if !isASCII(dlq.StorableText(part)) {

@@ -11,8 +11,9 @@ import (
 	"dlqmanager/dlq/fingerprint"
 )
 
-// createGroupsSQL creates the groups that do not exist, as long as their topics have room. A group that was deleted
-// by hand keeps its signature. If it has messages and no signature, it gets none: the messages may have any text.
+// createGroupsSQL creates the groups that do not exist, until their topic has @max_groups groups. A group that was
+// deleted by hand keeps its signature. A group with messages but without a signature gets no signature, since its
+// messages may have any text.
 const createGroupsSQL = `
 WITH wanted AS (
 	SELECT w.*, row_number() OVER (PARTITION BY w.dlq_topic, w.rule = 'overflow' ORDER BY w.id) AS place
@@ -43,9 +44,10 @@ ON CONFLICT (group_id) DO NOTHING`
 
 const knownGroupsSQL = `SELECT id FROM dlq.dlq_groups WHERE id = ANY (@ids::uuid[])`
 
-// assignGroups creates the groups of the rows, and gives rows whose topic is full another group. This is a transaction
-// of its own: a group without messages does no harm, and a long transaction would make arrivals of the same group
-// wait. The groups of most batches exist, so a batch calls it only after it has missed a group.
+// assignGroups creates the groups of the rows. If the topic of a row has the maximum number of groups, the row gets the
+// overflow group. Groups are created in a transaction of their own: a group without messages does no harm, and a long
+// transaction would make arrivals of the same group wait. The groups of most batches exist, so a batch calls
+// assignGroups only after it has missed a group.
 func (s *Store) assignGroups(ctx context.Context, rows []*arrivalRow) error {
 	unknown := map[dlq.ID]*arrivalRow{}
 	for _, row := range rows {
@@ -158,7 +160,7 @@ func groupsOf(rows []*arrivalRow) [][16]byte {
 	return groups
 }
 
-// regressions are the first message of each fixed group that failed after its fix.
+// regressions are the fixed groups with a message that failed after the fix, and the first such message of each group.
 func regressions(rows []*arrivalRow, fixes map[dlq.ID]dlq.GroupFix) (groups, messages [][16]byte) {
 	for _, row := range rows {
 		fix, isFixed := fixes[row.group]

@@ -9,9 +9,9 @@ import (
 	"dlqmanager/dlq/fingerprint"
 )
 
-// groupBacklogsSQL counts as exactly as topicsSQL, since the first alert about a topic names its
-// largest group. Its cost grows with the number of groups, not of messages. The oldest
-// message of a group is found by index, and may be in another topic of the group.
+// groupBacklogsSQL includes changes that are not in the sums yet, as topicsSQL does, since the first
+// alert about a topic names the largest group of the topic. Its cost grows with the number of groups,
+// not of messages. The oldest message of a group is found by index, and may be in another topic of the group.
 const groupBacklogsSQL = `
 WITH pending AS (
 	SELECT c.dlq_topic, c.group_id, g.first_seen, g.rule, g.scope, g.class, g.frame, g.message, sum(c.messages)::bigint AS messages,

@@ -8,8 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// changeGroupSQL changes the notes of operators. A state replaces the conditions of the
-// state before, and a group that is opened by hand is no regression any more.
+// changeGroupSQL changes the notes and the state of a group. A new state replaces the conditions
+// of the old state. A group that an operator opens is no regression any more.
 const changeGroupSQL = `
 WITH arrival AS (
 	SELECT COALESCE((SELECT arrived FROM dlq.dlq_group_arrivals WHERE group_id = @id), 0)
@@ -32,7 +32,7 @@ WITH arrival AS (
 ) /* audit */
 SELECT topic FROM changed`
 
-// ChangeGroup changes the notes of operators about a group, or returns dlq.ErrNotFound.
+// ChangeGroup changes the notes and the state of a group, or returns dlq.ErrNotFound.
 func (s *Store) ChangeGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, change dlq.GroupChange) error {
 	change = change.Storable()
 	args := pgx.NamedArgs{
@@ -100,8 +100,8 @@ func (s *Store) FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, f
 	return err
 }
 
-// openHeldSQL opens held groups of which a condition is met. The statement reads sums only, and runs
-// after the changes were added to them. The rate is the LastHour of groupsSQL.
+// openHeldSQL opens held groups if one of their conditions is met. The statement reads only sums, and
+// runs after the changes were added to the sums. The rate of a group is its LastHour in groupsSQL.
 const openHeldSQL = `
 WITH due AS (
 	SELECT g.id, CASE
@@ -123,8 +123,8 @@ FROM due
 WHERE g.id = due.id
 RETURNING g.id`
 
-// OpenHeldGroups opens the held groups of which a condition is met, and returns how many. The counts are
-// the sums of FoldCounts.
+// OpenHeldGroups opens the held groups for which a condition is met, and returns how many. It compares the
+// sums that FoldCounts has written.
 func (s *Store) OpenHeldGroups(ctx context.Context) (int, error) {
 	opened, err := queryAll(ctx, s, "open held groups", pgx.RowTo[[16]byte], openHeldSQL,
 		pgx.NamedArgs{"until": dlq.HoldUntilReason, "count": dlq.HoldCountReason, "rate": dlq.HoldRateReason})

@@ -11,7 +11,7 @@ import (
 
 // unusedGroup is a condition on a group that nobody needs: it has no messages, live or archived, and
 // no note or state of an operator. Changes that are not yet in the sums count as messages. The tables
-// of messages are read too, since nothing has counted the messages after a logical replication.
+// of messages are read too, since messages that came by logical replication are not counted.
 const unusedGroup = `g.state = 'open' AND g.owner = '' AND g.ticket = '' AND g.note = ''
 	AND NOT EXISTS (SELECT FROM dlq.dlq_group_count_sums c WHERE c.group_id = g.id AND c.messages <> 0 OFFSET 0)
 	AND g.id NOT IN (SELECT u.group_id FROM dlq.dlq_uncounted u WHERE u.group_id IS NOT NULL)
@@ -55,8 +55,8 @@ WITH removed AS (
 )
 SELECT count(*) FROM removed`
 
-// queueRemoval removes groups while nothing is stored, so no message gets into a group that is being removed: a
-// batch of ingest that has chosen the group finds it gone, and creates it again.
+// queueRemoval removes groups while nothing is stored, so no message gets into a group that is being removed. A
+// batch of ingest that has chosen the group finds that it does not exist, and creates it again.
 func queueRemoval(batch *pgx.Batch, unused [][16]byte, removed *int64) {
 	queueIngestLock(batch)
 	batch.Queue(removeGroupsSQL, pgx.NamedArgs{"unused": unused}).QueryRow(func(row pgx.Row) error { return row.Scan(removed) })
@@ -75,8 +75,8 @@ func (s *Store) PurgeGroups(ctx context.Context, olderThan time.Duration, limit 
 	return removed, err
 }
 
-// replaceGroups creates groups in topics that are full, in place of groups that are not used any more, and
-// returns which wanted groups exist then: none while ingest does not release its lock.
+// replaceGroups creates groups in topics that have the maximum number of groups, in place of unused groups. It
+// returns which wanted groups exist then. If ingest does not release its lock in time, it returns no groups.
 func (s *Store) replaceGroups(ctx context.Context, wanted map[dlq.ID]*arrivalRow) (known map[dlq.ID]bool, err error) {
 	inTopic := map[string]int32{}
 	for _, row := range wanted {

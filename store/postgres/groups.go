@@ -11,7 +11,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// groupCounts are the counts of groups with the latest changes. A group has several rows for the same topics and status.
+// groupCounts are the counts of groups with the latest changes. A group may have several rows for the same topics and status.
 const groupCounts = `(SELECT group_id, dlq_topic, original_topic, status, messages FROM dlq.dlq_group_count_sums
 		UNION ALL
 		SELECT group_id, dlq_topic, original_topic, status, messages FROM dlq.dlq_uncounted WHERE group_id IS NOT NULL)`
@@ -28,8 +28,8 @@ ORDER BY g.first_seen DESC, g.id DESC
 LIMIT @limit`
 
 // rankedGroupsSQL computes the rank of all groups from all counts. Its cost grows with the
-// number of groups, not of messages. The last message of a group may be hidden; so
-// a group that had hidden messages is ranked by its first message, which is shown.
+// number of groups, not of messages. The caller may not be allowed to see the newest message of
+// a group. So a group that ever had hidden messages is ranked by the time of its first message.
 const rankedGroupsSQL = `
 WITH counted AS (
 	SELECT c.group_id, bool_or(c.is_visible) AS is_visible, bool_or(NOT c.is_visible) AS has_hidden,
@@ -120,7 +120,7 @@ LEFT JOIN LATERAL (
 ) AS sample ON true
 ORDER BY wanted.place`
 
-// Conditions of newestGroupsSQL; the first is also in groupsSQL. OFFSET 0 makes the server
+// Conditions of newestGroupsSQL. The first condition is also in groupsSQL. OFFSET 0 makes the server
 // look up the counts of one group at a time, instead of reading the counts of all groups.
 const (
 	// A group is visible if a dead-letter topic of its messages is visible, even if these messages are gone.
@@ -190,8 +190,8 @@ func (s *Store) Groups(ctx context.Context, q dlq.GroupQuery) (page dlq.PageOf[d
 	return page, err
 }
 
-// Group returns a group, or dlq.ErrNotFound. Only messages of dead-letter topics that match
-// within are counted, unless within is empty; a group without such a message is not found.
+// Group returns a group, or dlq.ErrNotFound. If within is not empty, only messages of dead-letter topics
+// that match within are counted, and a group that has never had such a message is not found.
 func (s *Store) Group(ctx context.Context, id dlq.ID, within string) (dlq.Group, error) {
 	sql := grouped(groupsSQL, &dlq.GroupQuery{Within: within})
 	args := pgx.NamedArgs{"ids": uuids([]dlq.ID{id}), "within": within}

@@ -11,7 +11,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// useKeySQL waits for another transaction that uses the same key.
+// useKeySQL stores a key, unless the key was used before. It waits for another transaction that uses the same key.
 const useKeySQL = `
 INSERT INTO dlq.dlq_idempotency_keys (key, request, message_ids)
 VALUES (@key, @request, @ids)
@@ -32,13 +32,13 @@ WHERE key = ANY (ARRAY(
 // errKeyUsed ends a transaction whose idempotency key was used before.
 var errKeyUsed = errors.New("the idempotency key was used before")
 
-// HandIn stores arrivals that do not come from Kafka, all in a transaction, and returns their ids. A repeated
-// call with the same key, which may be nil, returns the ids of the first call, for at least 24 hours and also
-// if the messages were deleted. The error is dlq.ErrKeyReused if the first call was for another request.
+// HandIn stores arrivals that do not come from Kafka, all in one transaction, and returns their ids. key may be
+// nil. For at least 24 hours, a repeated call with the same key returns the ids of the first call, even if the
+// messages were deleted. The error is dlq.ErrKeyReused if the first call was for another request.
 func (s *Store) HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error) {
 	o := recordOf(asked, dlq.TargetMessage, dlq.OperationDone)
 	in := newIngest(arrivals, nil, s.Outbox)
-	ids = idsOf(in.rows) // in their order; the transaction sorts the rows
+	ids = idsOf(in.rows) // in the order of the arrivals; the transaction sorts the rows
 	in.begin = func(ctx context.Context, tx pgx.Tx) error {
 		if key != nil {
 			args := pgx.NamedArgs{"key": key.Key[:], "request": key.Request[:], "ids": uuids(ids)}

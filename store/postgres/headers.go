@@ -8,8 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// encodeHeaders encodes headers as a Kafka record does: their count, then for each the length and bytes of key
-// and value, -1 for a null value. Numbers are zigzag varints.
+// encodeHeaders encodes headers as a Kafka record does: their count, and then the length and bytes of each key and
+// value. A null value has the length -1. Numbers are zigzag varints.
 func encodeHeaders(headers []dlq.Header) []byte {
 	size := binary.MaxVarintLen32
 	for _, h := range headers {

@@ -8,8 +8,8 @@ import (
 )
 
 // Rows that were written by hand may hold an infinite time, which Go cannot represent. Such a time
-// must not fail a whole list, and is read as the last or the first time that fits into
-// microseconds, which is beyond the range of PostgreSQL's finite times.
+// must not fail a whole list. It is read as the last or the first time that an int64 of microseconds
+// can express. Both times are beyond the range of PostgreSQL's finite times.
 var (
 	endOfTime   = time.UnixMicro(math.MaxInt64).UTC()
 	startOfTime = time.UnixMicro(math.MinInt64).UTC()

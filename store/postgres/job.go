@@ -13,10 +13,11 @@ import (
 	"dlqmanager/dlq"
 )
 
-// jobsSQL reads jobs with the sum of their lanes. The rate counts from the oldest sample of the last ten seconds, or from
-// the start if that is as recent. Without either, the rate is 0: no worker records samples, so no worker sends. Times in
-// the future, written by hand or before the clock was set back, do not count. A running job shows the reason of any of
-// its queues, preferably of a closed target. Closed queues are sorted, since no index has their order, and they are few.
+// jobsSQL reads jobs with the sums of their lanes. The rate is computed since the oldest sample of the last ten seconds, or
+// since the start of the job, if the job started in the last ten seconds. Without such a sample or start, the rate is 0: no
+// worker records samples, so no worker sends. A time in the future does not count: it was written by hand, or before the
+// clock was set back. A running job shows the reason of one of its queues, preferably of a closed target. The closed queues
+// are few, so the statement may sort them.
 const jobsSQL = `
 SELECT b.id, b.workflow_id, b.spec, b.rate_limit, b.state,
 	CASE WHEN b.state = 'RUNNING' AND l.waiting > 0 THEN COALESCE(
@@ -52,8 +53,8 @@ WHERE b.ended_at IS NULL /* condition */
 ORDER BY b.started_at DESC, b.id DESC
 LIMIT @limit`
 
-// jobs reads the jobs that meet a condition on b, the newest first: all of them with a nil limit. byIndexSQL turns the
-// JIT off, which the estimated cost of many jobs would start.
+// jobs reads the jobs that meet a condition on b, the newest first. With a nil limit it reads all of them. byIndexSQL also
+// turns off the JIT, which would start because many jobs have a high estimated cost.
 func (s *Store) jobs(ctx context.Context, operation, condition string, args pgx.NamedArgs) ([]dlq.Job, error) {
 	return queryAll(ctx, s, operation, scanJob, jobsWith(condition), args, byIndexSQL)
 }
@@ -120,7 +121,7 @@ func (s *Store) Jobs(ctx context.Context, q dlq.JobQuery) (dlq.PageOf[dlq.Job], 
 }
 
 // limitedJob is a condition on jobs, for a caller who may see some topics: the job is on a dead-letter topic, or has one
-// of the caller's limits. Without a limit, a job on an original topic has the messages of all its dead-letter topics.
+// of the caller's access limits. A job on an original topic without a limit has the messages of all dead-letter topics.
 const limitedJob = `(b.topic ~ @dead_letter_topics OR COALESCE(b.spec->>'within', '') = ANY (@limits::text[]))`
 
 func jobConditions(q *dlq.JobQuery) string {

@@ -8,9 +8,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// sendableSQL counts the messages that the lanes will claim, by the same conditions, without locks: of each original
-// topic, and of each bucket. The regular expression is compared once for each original topic, so the counts of
-// buckets include messages of excluded topics.
+// sendableSQL counts the messages that the lanes will claim, with the same conditions and without locks. It counts
+// them for each original topic, and for each bucket. The regular expression is compared once for each original
+// topic, so the counts of buckets include messages of excluded topics.
 const sendableSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at FROM dlq.dlq_jobs WHERE id = @id
@@ -30,12 +30,12 @@ FROM (
 GROUP BY GROUPING SETS ((original_topic), (bucket))
 HAVING bucket IS NOT NULL OR original_topic !~ @dead_letter_topics`
 
-// sendable is a condition on messages that a bulk retry sends, unless nothing is sent to their original topic.
+// sendable is the condition that a bulk retry sends a message, unless its original topic is a dead-letter topic.
 const sendable = ` m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[]) AND m.retry_count < m.max_retries
 		AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
 		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic`
 
-// changeableSQL counts the messages that a job will change, by the same conditions, without locks.
+// changeableSQL counts the messages that a job will change, with the conditions of actSQL and without locks.
 const changeableSQL = `
 WITH job AS MATERIALIZED (
 	SELECT upper_bound, snapshot_at FROM dlq.dlq_jobs WHERE id = @id
@@ -44,8 +44,9 @@ SELECT '', NULL::int, count(*)
 FROM ` + ofTopicInAnyOrder + `
 WHERE m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job)`
 
-// countJobSQL also gives the lanes their buckets, unless a lane has begun to scan: a restored database may have a job from
-// before its count, whose lanes went on after the restore. A lane's cursor holds only for the buckets that the lane had.
+// countJobSQL stores the count. It also gives the lanes their buckets, unless a lane has begun to scan: the cursor of a lane
+// is right only for the buckets that the lane has scanned. A lane has begun before the count if the database was restored to
+// a moment before the count, and the lane went on after the restore.
 const countJobSQL = `
 WITH counted AS (
 	UPDATE dlq.dlq_jobs

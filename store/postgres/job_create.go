@@ -10,12 +10,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// conflictSQL finds the job itself, if its plan was started before, or a running job that has messages in
-// common with the new job. A job of a kind that may run beside the new job (JobKind.Beside) does not conflict.
-// A job of an unreadable kind does. A message belongs to its dead-letter topic and to its original topic. So a
-// job of @topic conflicts, and a job of the other topic of any message within the limits of both jobs. An
-// empty limit matches every topic. A limit that Principal.Within cannot have made may be no valid expression,
-// and counts as empty. The status of the message does not matter, since a job may change it meanwhile.
+// conflictSQL finds a running job that may have messages in common with the new job. It also finds the job itself,
+// if its plan was started before. A job of a kind that may run beside the new job (JobKind.Beside) does not
+// conflict. A job of an unreadable kind conflicts. A running job on @topic with the same access limit conflicts.
+// Any other running job conflicts if some message has the topics of both jobs, as its dead-letter topic or its
+// original topic, and is within the limits of both jobs. An empty limit matches every topic. A limit that
+// Principal.Within cannot have made may be an invalid expression, and counts as empty. The status of the message
+// does not matter, since a job may change the status meanwhile.
 const conflictSQL = `
 WITH live AS MATERIALIZED (
 	SELECT id, topic,
@@ -33,8 +34,8 @@ JOIN live ON live.topic IN (c.dlq_topic, c.original_topic) AND c.dlq_topic ~ liv
 WHERE @topic IN (c.dlq_topic, c.original_topic) AND c.dlq_topic ~ @within
 LIMIT 1`
 
-// newestSQL reads the order of arrival of the newest PENDING message. The sequence of
-// snapshotSQL may be lower, after a COPY of messages that included seq.
+// newestSQL reads the highest seq of a PENDING message. The value of the sequence in snapshotSQL
+// may be lower, after a COPY of messages that included seq.
 const newestSQL = `
 SELECT COALESCE(max(newest.seq), 0)
 FROM (
@@ -43,8 +44,8 @@ FROM (
 	(SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic AND m.status = 'PENDING' ORDER BY m.seq DESC LIMIT 1)
 ) AS newest`
 
-// snapshotSQL reads the last order of arrival that was assigned, and the time. Messages
-// that become PENDING after this time are not claimed.
+// snapshotSQL reads the last seq that the sequence has assigned, and the time. Messages that
+// become PENDING after this time are not claimed.
 const snapshotSQL = `
 SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END, clock_timestamp()
 FROM dlq.dlq_messages_seq_seq`
@@ -63,9 +64,9 @@ SELECT job.id, n, n * 1024 / job.lanes, (n + 1) * 1024 / job.lanes - 1 FROM job,
 // messages. The scope comes from the plan or a snapshot. CreateJob uses the fields ID, WorkflowID, Spec,
 // Planned and, of a retry, Lanes (1 or more).
 //
-// If the job exists, CreateJob returns it. If a running job conflicts (conflictSQL), CreateJob returns that job
-// if both do the same work (JobSpec.IsSameWork) and the new job has no plan, and otherwise a *dlq.JobBusyError.
-// The error is dlq.ErrUnavailable when ingest does not release its lock in time.
+// If the job exists, CreateJob returns it. If a running job conflicts (conflictSQL), the error is a
+// *dlq.JobBusyError. But if both jobs do the same work (JobSpec.IsSameWork) and the new job has no plan, CreateJob
+// returns the running job. The error is dlq.ErrUnavailable when ingest does not release its lock in time.
 func (s *Store) CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (dlq.Job, error) {
 	j.Spec = j.Spec.Storable()
 	if j.Lanes = max(j.Lanes, 1); j.Spec.Kind != dlq.KindRetry {
@@ -116,8 +117,8 @@ func (s *Store) createJob(ctx context.Context, asked *dlq.Operation, j *dlq.Job)
 	return running, isCreated, wrap("create job", err)
 }
 
-// snapshot freezes the scope of a job on a topic. The whole
-// transaction is sent in a batch, so the ingest lock is not held for a round trip.
+// snapshot fixes the scope of a job on a topic. The whole transaction is sent in one batch, so the
+// ingest lock is not held while the program waits for an answer.
 func (s *Store) snapshot(ctx context.Context, topic string) (*dlq.Scope, error) {
 	newest, _, err := queryOne(ctx, s, "find the newest message", pgx.RowTo[int64], newestSQL, pgx.NamedArgs{"topic": topic}, inOrderSQL)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// deletePlansSQL deletes some plans that expired more than a day ago. Until then, whoever tries to start an expired plan is told why.
+// deletePlansSQL deletes some plans that expired more than a day ago. For that day, the start of an expired plan can fail with
+// the reason.
 const deletePlansSQL = `
 DELETE FROM dlq.dlq_plans
 WHERE id = ANY (ARRAY(
@@ -36,8 +37,8 @@ func (s *Store) CreatePlan(ctx context.Context, p dlq.JobPlan, ttl time.Duration
 	return p, err
 }
 
-// Plan returns a plan, or dlq.ErrNotFound, also a day after it has expired. It returns dlq.ErrSpecUnreadable if the
-// specification cannot be read.
+// Plan returns a plan, or dlq.ErrNotFound. An expired plan is found for a day or longer. Plan returns
+// dlq.ErrSpecUnreadable if the specification cannot be read.
 func (s *Store) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
 	return queryExisting(ctx, s, "read plan", dlq.ErrNotFound, scanPlan, planSQL, pgx.NamedArgs{"id": uuid(id)})
 }

@@ -11,10 +11,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// previewSQL counts the scope in one pass, grouped by all columns that decide whether a message is sent, so
-// that patterns of topics are matched once for each combination of these columns. @changed has the statuses of
-// the messages that a job changes, and is NULL for a bulk retry. Of error classes, targets and groups only the
-// most frequent are returned.
+// previewSQL counts the scope in one pass. It groups messages by all columns that decide whether a message is
+// sent. So patterns of topics are matched once for each combination of these columns. @changed has the statuses
+// of the messages that a job changes, and is NULL for a bulk retry. Only the most frequent error classes, targets
+// and groups are returned.
 const previewSQL = `
 WITH message_group AS MATERIALIZED (
 	SELECT status, exhausted, suspicious, in_reach, error_class, dlq_topic, original_topic, group_id, count(*) AS n,
@@ -94,8 +94,8 @@ const sendableInScope = ` AND` + sendable + `
 
 var _ = [1]struct{}{}[dlq.PreviewSample-10]
 
-// PreviewJob returns the effect of a job that would start now, and its frozen scope. It reads the whole scope,
-// until ctx ends. The error is dlq.ErrUnavailable when ingest does not release its lock in time.
+// PreviewJob returns the effect of a job that would start now, and the scope of the job. It reads the whole
+// scope, until ctx ends. The error is dlq.ErrUnavailable when ingest does not release its lock in time.
 func (s *Store) PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview, error) {
 	scope, err := s.snapshot(ctx, spec.Storable().Topic)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Store) PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPrevie
 	return s.PreviewScope(ctx, spec, *scope)
 }
 
-// PreviewScope is PreviewJob with a scope that was frozen before. It reads everything in the same snapshot.
+// PreviewScope is PreviewJob with a scope that was fixed before. It reads everything in one snapshot of the database.
 func (s *Store) PreviewScope(ctx context.Context, spec dlq.JobSpec, scope dlq.Scope) (preview dlq.JobPreview, err error) {
 	spec = spec.Storable()
 	sql, args := s.previewOf(&spec, scope)
@@ -136,7 +136,8 @@ func (s *Store) previewOf(spec *dlq.JobSpec, scope dlq.Scope) (string, pgx.Named
 	return filtered(previewChangesSQL, &spec.Filter), args
 }
 
-// preview reads in one snapshot. With inOrder, the sample is read by the index of its order. Keys have an index of their own.
+// preview reads the counts and the sample in one snapshot. With inOrder, an index with the order of the sample is used. Messages
+// of a key are found by another index.
 func (s *Store) preview(ctx context.Context, sql string, args pgx.NamedArgs, inOrder bool,
 	sampleSQL string, sampleArgs pgx.NamedArgs) (dlq.JobPreview, error) {
 	preview := dlq.JobPreview{ByStatus: map[dlq.Status]int64{}}

@@ -8,7 +8,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// addJobSampleSQL adds a sample, unless another worker has added it, and deletes the samples that are too many then. The
+// addJobSampleSQL adds a sample, unless another worker has added the same sample. Then it thins out the older samples. The
 // newest samples stay for the rate of the job.
 const addJobSampleSQL = `
 WITH added AS (

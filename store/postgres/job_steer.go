@@ -11,9 +11,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// lockJobSQL locks the row of a job, in every transaction before the rows of its lanes. Claims lock messages
-// last, and wait only for messages that were locked after the listing. Finalizing locks messages first. FOR
-// NO KEY UPDATE lets claims of other lanes insert queues, whose foreign key refers to the job.
+// lockJobSQL locks the row of a job. Every transaction locks this row before the rows of the job's lanes. A claim
+// locks messages last, and waits only for messages that were locked after they were listed. A finalize locks
+// messages first. FOR NO KEY UPDATE lets other lanes insert queues, whose foreign key refers to the job.
 const lockJobSQL = `SELECT FROM dlq.dlq_jobs WHERE id = @id FOR NO KEY UPDATE`
 
 const setStateSQL = `
@@ -25,7 +25,7 @@ WITH changed AS (
 ) /* audit */
 SELECT id, topic FROM changed`
 
-// change runs a statement that may change a job. It returns the job in any case, or dlq.ErrNotFound.
+// change runs a statement that may change a job. It returns the job, changed or not, or dlq.ErrNotFound.
 func (s *Store) change(ctx context.Context, asked *dlq.Operation, operation, sql string, id dlq.ID, args pgx.NamedArgs) (dlq.Job, error) {
 	type row struct {
 		ID    [16]byte
@@ -48,9 +48,9 @@ func (s *Store) setState(ctx context.Context, asked *dlq.Operation, operation st
 	return s.change(ctx, asked, operation, setStateSQL, id, pgx.NamedArgs{"state": state, "reason": dlq.StorableText(reason), "from": from})
 }
 
-// StopJob stops the claims and changes of a job, and does not wait for claimed pages. With JobPausing the job
-// can be resumed, with JobCancelling it cannot. A job in a later state does not change. The result is the job,
-// or dlq.ErrNotFound.
+// StopJob stops the claims and changes of a job, and does not wait for claimed pages. With JobPausing the job can
+// be resumed later. With JobCancelling the job cannot be resumed. A job that is already in a later state does not
+// change. The result is the job, or dlq.ErrNotFound.
 func (s *Store) StopJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error) {
 	from := []dlq.JobState{dlq.JobRunning, dlq.JobPausing}
 	if state == dlq.JobCancelling {
@@ -77,8 +77,8 @@ WITH lane AS MATERIALIZED (
 )
 SELECT lane FROM lane WHERE page <> '{}' ORDER BY lane`
 
-// releasePages requeues the pages that interrupted attempts left behind, for a resumed job to claim. Nothing
-// can be claimed meanwhile, so no page is left afterwards.
+// releasePages puts the pages that interrupted attempts left behind into queues. A resumed job claims from these
+// queues. Nothing can be claimed meanwhile, so no page is left afterwards.
 func (s *Store) releasePages(ctx context.Context, id dlq.ID) error {
 	for {
 		lanes, err := queryAll(ctx, s, "find claimed pages", pgx.RowTo[int], claimedLanesSQL, pgx.NamedArgs{"job": uuid(id)}, lanePlanSQL)
@@ -101,8 +101,8 @@ func (s *Store) releasePages(ctx context.Context, id dlq.ID) error {
 const clearPageSQL = `
 UPDATE dlq.dlq_job_lanes l SET page = '{}' WHERE ` + rowOfLane + ` AND l.epoch = @epoch`
 
-// ReleasePage requeues the messages that the lane has claimed and not finalized, uncounted.
-// Their queue is due at once. The errors come from FinalizePage.
+// ReleasePage puts the messages that the lane has claimed and not finalized into a queue, which is
+// due at once. Their retries are not counted. The errors are the errors of FinalizePage.
 func (s *Store) ReleasePage(ctx context.Context, lane dlq.Lane) error {
 	for {
 		claim, err := s.ClaimedPage(ctx, lane, dlq.PageBytes)
@@ -119,9 +119,9 @@ func (s *Store) ReleasePage(ctx context.Context, lane dlq.Lane) error {
 	return s.batch(ctx, "clear page", func(batch *pgx.Batch) { batch.Queue(clearPageSQL, s.laneArgs(&lane)) })
 }
 
-// PauseJob pauses a running bulk retry: nothing is claimed for it, and its pages are requeued. For a paused job
-// it only replaces the reason. A job that is being cancelled or has ended does not change. The result is the
-// bulk retry, or dlq.ErrNotFound.
+// PauseJob pauses a running bulk retry. Nothing more is claimed, and the claimed messages go into queues. For a
+// job that is paused already, PauseJob only replaces the reason. A job that is being cancelled or has ended does
+// not change. The result is the bulk retry, or dlq.ErrNotFound.
 func (s *Store) PauseJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, reason string) (dlq.Job, error) {
 	stopped, err := s.StopJob(ctx, nil, id, dlq.JobPausing, reason)
 	if err != nil || stopped.State != dlq.JobPausing && stopped.State != dlq.JobPaused {
@@ -141,7 +141,7 @@ func (s *Store) HasClosedTarget(ctx context.Context, id dlq.ID) (bool, error) {
 	return has, err
 }
 
-// resumeBulkSQL also makes the queues of closed targets due, which the operator may have repaired.
+// resumeBulkSQL resumes a job. The queues of closed targets become due, since the operator may have repaired the targets.
 const resumeBulkSQL = `
 WITH changed AS (
 	UPDATE dlq.dlq_jobs
@@ -162,7 +162,7 @@ func (s *Store) ResumeJob(ctx context.Context, asked *dlq.Operation, id dlq.ID) 
 	return s.change(ctx, asked, "resume bulk retry", resumeBulkSQL, id, pgx.NamedArgs{})
 }
 
-// endJobSQL ends a job, and records the end in the audit for whoever ended the job, or else for the creator.
+// endJobSQL ends a job, and records the end in the audit. The recorded subject is whoever ended the job, or else its creator.
 const endJobSQL = `
 WITH ended AS (
 	UPDATE dlq.dlq_jobs b
@@ -198,9 +198,9 @@ FROM ended
 CROSS JOIN asked
 RETURNING id, at, subject, method, address, action, topic, target, target_id, reason, request_id, workflow_id, outcome, detail`
 
-// EndJob ends a job, once. Nothing more is claimed for it, its pages are requeued, and messages that were
-// matched but neither sent nor changed are counted as skipped. The matched messages of a job that ends before
-// its count are the finished messages. The result is the job, or dlq.ErrNotFound.
+// EndJob ends a job that has not ended yet. Nothing more is claimed, and the claimed messages are PENDING again.
+// Matched messages that were neither sent nor changed are counted as skipped. If the job ends before its messages
+// are counted, only the finished messages count as matched. The result is the job, or dlq.ErrNotFound.
 func (s *Store) EndJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error) {
 	if !state.IsFinal() {
 		return dlq.Job{}, fmt.Errorf("store: end job %s: %s is not an end", id, state)

@@ -11,8 +11,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// openLaneSQL makes an attempt the newest of its lane, unless a newer attempt has the lane: the worker of this
-// attempt may have been suspended. Without an attempt, the statement only fences the present attempt.
+// openLaneSQL makes an attempt the newest of its lane. It changes nothing if a newer attempt has the lane, because the
+// worker of this attempt was suspended. Without an attempt, the statement only fences the present attempt.
 const openLaneSQL = `
 UPDATE dlq.dlq_job_lanes l
 SET epoch = epoch + 1, scheduled_at = COALESCE(@scheduled_at::timestamptz, l.scheduled_at), attempt = COALESCE(@attempt::int, l.attempt)
@@ -23,8 +23,8 @@ RETURNING b.workflow_id, b.spec, b.upper_bound, b.multi_target, b.state, l.first
 
 const laneExistsSQL = `SELECT true FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane LIMIT 1`
 
-// OpenLane makes an attempt the newest of a lane and returns the lane. OpenLane waits for a running claim or finalize;
-// after that an older attempt can do neither. It returns dlq.ErrFenced when a newer attempt has the lane, and
+// OpenLane makes an attempt the newest of a lane and returns the lane. OpenLane waits for a running claim or finalize.
+// Then older attempts can neither claim nor finalize. It returns dlq.ErrFenced when a newer attempt has the lane, and
 // dlq.ErrNotFound for an unknown lane. When the job's specification cannot be parsed, the error is
 // dlq.ErrSpecUnreadable together with the lane.
 func (s *Store) OpenLane(ctx context.Context, bulk dlq.ID, number int, attempt dlq.LaneAttempt) (dlq.Lane, error) {

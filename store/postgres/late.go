@@ -10,15 +10,15 @@ import (
 	"dlqmanager/dlq"
 )
 
-// lockLateSQL waits for whoever changes the messages. The next statement sees the changes.
+// lockLateSQL waits for transactions that change the messages. The next statement sees their changes.
 const lockLateSQL = `SELECT FROM dlq.dlq_messages WHERE id = ANY (@ids::uuid[]) ORDER BY id FOR UPDATE`
 
-// keepLateSQL records acknowledgements of an owner that has lost its claims, each once. Its CTEs:
+// keepLateSQL records deliveries by an owner that has lost its claims. Each delivery is recorded once. The CTEs:
 //
 //   - late are the messages whose delivery by this owner is not recorded yet. A message that the owner has claimed
 //     again since is left out: the outcome says nothing about the present claim.
-//   - resolved are the messages that nobody retries, and messages that a newer attempt at the lane has claimed. A trigger
-//     resolves the messages that another owner retries, unless that owner delivers them too.
+//   - resolved are the messages that nobody retries, and messages that a newer attempt at the lane has claimed. If another
+//     owner retries a message, a trigger resolves it when that retry ends.
 //   - counted are the messages that the job has not counted: the attempt is the newest of its lane, or the message is in
 //     the page, in a queue or beyond the cursor of the lane. A restore of the database moves the cursor back.
 const keepLateSQL = `
@@ -65,16 +65,16 @@ WITH late AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM late), counted.n FROM counted`
 
-// keepLate records the deliveries among the outcomes of claims that are gone: an operator, the sweeper or a newer
-// attempt at the lane has taken the messages away. It returns how many it has recorded, and how many of them count for
-// the lane. For a single retry, the lane has only an owner.
+// keepLate records the deliveries among outcomes whose claims are lost: an operator, the sweeper or a newer attempt at the
+// lane has taken the messages. kept is the number of deliveries that it has recorded, and counted is how many of them the
+// lane counts. For a single retry, the lane has only an owner.
 func (s *Store) keepLate(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome) (kept int, counted int64, err error) {
 	delivered := slices.DeleteFunc(slices.Clone(outcomes), func(o dlq.PageOutcome) bool { return o.Result != dlq.ResultDelivered })
 	if len(delivered) == 0 {
 		return 0, 0, nil
 	}
 	args := lateArgs(lane, inOrder(delivered))
-	err = s.batch(ctx, "note targets", func(batch *pgx.Batch) { batch.Queue(noteTargetsSQL, args) }) // committed before the locks are waited for
+	err = s.batch(ctx, "note targets", func(batch *pgx.Batch) { batch.Queue(noteTargetsSQL, args) }) // committed before the wait for locks
 	if err != nil {
 		return 0, 0, err
 	}

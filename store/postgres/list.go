@@ -25,7 +25,7 @@ func listed(sql string, q *dlq.ListQuery) string {
 	return filtered(sql, &q.Filter)
 }
 
-// inlinedRecord is the largest record whose payload a list reads.
+// inlinedRecord is the size, in bytes, of the largest record whose payload a list reads.
 const inlinedRecord = 256 << 10
 
 // listArgs are the parameters of a list: its filter, and the position of the page.
@@ -45,7 +45,7 @@ func listArgs(q *dlq.ListQuery) pgx.NamedArgs {
 	return args
 }
 
-// fitting scans the entries of one page. For entries that do not fit, it returns empty entries.
+// fitting scans the entries of one page. For entries that do not fit into the answer, it returns empty entries.
 func fitting[T any](scan pgx.RowToFunc[T], size func(*T) int) pgx.RowToFunc[T] {
 	var room dlq.ListRoom
 	isFull := false
@@ -153,7 +153,7 @@ func (s *Store) listTopic(ctx context.Context, q *dlq.ListQuery) (page dlq.Page,
 
 // sendPage reads a page in order, and its total. setting is the planner setting for count.
 func sendPage(send snapshotSender, q *dlq.ListQuery, args pgx.NamedArgs, page *dlq.Page, list, setting, count string) error {
-	// A search that does not fill its first page has read all messages, so the total is known. A count would take as long again.
+	// A count takes as long as the search. A search that does not fill its first page has read all messages, and needs no count.
 	search := !q.IsBare && q.IsText() && q.After == nil && q.Page <= 1
 	queueCount := func(batch *pgx.Batch) {
 		if setting != inOrderSQL {

@@ -8,8 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// grantedSQL finds the dead-letter topics of a list, and whether they have fewer messages than the
-// topic of the list. A dead-letter topic may have the messages of many original topics.
+// grantedSQL finds the dead-letter topics of a list that match @within, and whether they have at most as
+// many messages as the topic of the list. A dead-letter topic may have the messages of many original topics.
 const grantedSQL = `
 WITH counted AS MATERIALIZED (
 	SELECT dlq_topic, original_topic, sum(messages) AS messages FROM dlq.dlq_topic_counts GROUP BY dlq_topic, original_topic
@@ -33,8 +33,8 @@ WITH RECURSIVE known (topic) AS (
 )
 SELECT ARRAY(SELECT topic::text FROM known WHERE topic ~ @within UNION SELECT @topic), true`
 
-// granted returns the dead-letter topics of a list of somebody who may see some topics only, and
-// whether it is cheaper to read the list by these topics than by its own topic.
+// granted returns the dead-letter topics that a list may show to a caller who may see some topics only.
+// isCheaper reports whether it is cheaper to read the list by these topics than by its own topic.
 func (s *Store) granted(ctx context.Context, q *dlq.ListQuery) (topics []string, isCheaper bool, err error) {
 	type granted struct {
 		Topics    []string

@@ -55,8 +55,8 @@ func pageCollector(page *dlq.Page, isRare *bool) func(pgx.Rows) error {
 	}
 }
 
-// collectAfter reads rows that begin with the values of prefix, then tell whether a message follows, and then
-// have the message. So a statement can return the values of prefix even without messages.
+// collectAfter reads rows of three parts: the values of prefix, a bool that tells whether a message follows, and
+// the message. So a statement can return the values of prefix even without messages.
 func collectAfter[T any](rows pgx.Rows, scan pgx.RowToFunc[T], prefix ...any) (found []T, err error) {
 	var follows bool
 	var targets []any // columns with a nil target are skipped

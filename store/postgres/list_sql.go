@@ -11,7 +11,7 @@ const (
 	m.resolution, m.target_partition, m.target_offset, m.suspicious, m.group_id,
 	CASE WHEN m.payload IS NOT NULL THEN COALESCE(octet_length(p.payload), m.size) END`
 
-	// withPayload has an OFFSET, which makes the server write each payload as text once.
+	// withPayload converts each payload to text. OFFSET makes the server convert a payload once.
 	withPayload = `
 CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::text END AS payload OFFSET 0) AS p`
 
@@ -35,8 +35,9 @@ CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::tex
 	) AS m`
 
 	// nextOfTopic has the next messages of wanted.status in the order of a list, as many as a page of @look messages
-	// may need. It reads one index range for each name of the topic. The UNION drops the second row of a message whose
-	// two topics are the same. A condition on the other topic would read all such messages for each page.
+	// may need. It reads one index range of the dead-letter topic @topic, and one of the original topic @topic. A message
+	// whose two topics are the same is in both ranges. UNION drops its second row. With a condition that excludes such
+	// messages from one range, the server would read all of them for each page.
 	nextOfTopic = `(
 		(SELECT m.id, m.created_at, m.seq
 		FROM dlq.dlq_messages m /* source */
@@ -57,8 +58,8 @@ CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::tex
 		ORDER BY m.created_at DESC /* order */, m.seq DESC /* order */
 		LIMIT @look)`
 
-	// nextOfGroup does the same for a group by the index of groups, which is ordered like the indexes of topics. Most
-	// groups have one topic only. The filter has the group too.
+	// nextOfGroup has the next messages of a group, and reads the index of groups, which is ordered like the indexes of
+	// topics. Most groups have messages of one topic only. The filter has the group too.
 	nextOfGroup = `(
 		(SELECT m.id, m.created_at, m.seq
 		FROM dlq.dlq_messages m
@@ -69,8 +70,8 @@ CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::tex
 		UNION` + nextRetrying + `
 	) AS m`
 
-	// nextOfGranted does the same for those who may see some dead-letter topics only. It reads one index range for each
-	// of these topics. By the original topic, it would read the messages of all other dead-letter topics for each page.
+	// nextOfGranted has the next messages for a caller who may see some dead-letter topics only. It reads one index range
+	// for each of these topics. The index range of the original topic also has the messages of all other dead-letter topics.
 	nextOfGranted = `(
 		SELECT m.id, m.created_at, m.seq
 		FROM unnest(@granted::text[]) AS granted (topic)
@@ -86,7 +87,7 @@ CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::tex
 	) AS m`
 
 	// ofPossibleGroups are the messages of the groups of possibleGroupsSQL, and the messages without a group. Each
-	// OFFSET makes the server find them by their group and not by their topic.
+	// OFFSET makes the server find messages by their group and not by their topic.
 	ofPossibleGroups = `(
 		(SELECT m.id, m.created_at, m.seq
 		FROM unnest(@groups::uuid[]) AS p (id)
@@ -101,8 +102,8 @@ CROSS JOIN LATERAL (SELECT CASE WHEN m.size <= @inlined::int THEN m.payload::tex
 	) AS m`
 )
 
-// Statements of lists. They merge the next messages of each status. They select ids first, so that skipped rows are
-// not read in full, and one message more than the page holds.
+// Statements of lists. They merge the next messages of each status, and select one message more than the page holds.
+// They select ids first, so that skipped rows are not read in full.
 const (
 	listSQL        = listStart + nextOfTopic + listEnd
 	listGroupSQL   = listStart + nextOfGroup + listEnd
@@ -168,8 +169,8 @@ FROM (
 	LIMIT 10001
 ) AS counted`
 
-	// countAnyOrderSQL is for a search, which reads so many rows that a parallel or sequential scan pays, and for keys,
-	// which have an index of their own.
+	// countAnyOrderSQL is for searches and for keys. A search reads so many rows that a parallel or sequential scan is
+	// faster. Keys have an index of their own.
 	countAnyOrderSQL = `
 SELECT count(*) FROM (SELECT FROM ` + ofTopicInAnyOrder + ` LIMIT 10001) AS counted`
 
@@ -179,8 +180,8 @@ SELECT count(*) FROM (SELECT FROM ` + ofTopicInAnyOrder + ` LIMIT 10001) AS coun
 SELECT count(*) FROM (SELECT FROM ` + ofPossibleGroups + ` LIMIT 10001) AS counted`
 )
 
-// Statements that read every message that can match, once for the page and the total. They do so only if there are at
-// most 20,000 messages, which takes a tenth of a second. Without messages, the result is a row with the counts alone.
+// Statements that read every message that can match, once for the page and the total. If more than 20,000 messages can
+// match, they read none: 20,000 messages take a tenth of a second. Without messages, the result is a row with the counts.
 const (
 	// listKeySQL reads the messages with a key, an origin or an id of a trace. Its probe counts archived messages too.
 	listKeySQL = `

@@ -25,7 +25,7 @@ const (
 // its network while holding the lock, the server ends its session after two seconds.
 const lockSQL = `SELECT set_config('idle_in_transaction_session_timeout', '2s', true), pg_advisory_xact_lock(@lock)`
 
-// ingestTimeoutSQL limits the wait for the ingest lock. Transactions of the ingest that start meanwhile wait behind it.
+// ingestTimeoutSQL limits the wait for the ingest lock. Transactions of the ingest that start during this wait also wait.
 const ingestTimeoutSQL = `SELECT set_config('lock_timeout', '2s', true)`
 
 // queueIngestLock keeps the ingest from storing until the end of the transaction.
@@ -34,8 +34,9 @@ func queueIngestLock(batch *pgx.Batch) {
 	batch.Queue(lockSQL, pgx.NamedArgs{"lock": ingestLock})
 }
 
-// shareIngestLockSQL also tells the triggers that the signatures of groups have the texts of the new messages.
+// shareIngestLockSQL takes the ingest lock. It tells the triggers that the signatures have the texts of the new messages.
 const shareIngestLockSQL = `SELECT pg_advisory_xact_lock_shared(@lock), set_config('dlq.signed', 'on', true)`
 
-// beforeCopySQL also tells the triggers that the new messages are copies and no new failures, which might open a held group.
+// beforeCopySQL takes the ingest lock. It also tells the triggers that the new messages are copies. Copies are no new
+// failures, and must not open a held group.
 const beforeCopySQL = `SELECT pg_advisory_xact_lock_shared(@lock), set_config('dlq.signed', 'on', true), set_config('dlq.copies', 'on', true)`

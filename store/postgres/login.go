@@ -24,7 +24,7 @@ const (
 	longestLoginPause = 400 * time.Millisecond
 )
 
-// pool repeats a call whose new connection could not log in, and which the server has not received.
+// pool repeats a call whose new connection could not log in. The server has not received such a call.
 type pool struct{ *pgxpool.Pool }
 
 func (p pool) Query(ctx context.Context, sql string, args ...any) (rows pgx.Rows, err error) {
@@ -71,8 +71,8 @@ func untilLoggedIn(ctx context.Context, do func() error) error {
 	}
 }
 
-// isRefusedLogin reports whether the server refused the credentials of a new connection, or
-// the pool's BeforeConnect could not read them, reported as dlq.ErrUnavailable.
+// isRefusedLogin reports whether the server refused the credentials of a new connection, or whether
+// the pool's BeforeConnect could not read the credentials: it then returns dlq.ErrUnavailable.
 func isRefusedLogin(err error) bool {
 	if _, isConnecting := errors.AsType[*pgconn.ConnectError](err); isConnecting && codeOf(err) != "" {
 		return strings.HasPrefix(codeOf(err), invalidAuthorization)

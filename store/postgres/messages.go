@@ -9,7 +9,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// everyMessage are all messages, also the archived ones. A statement that looks for a single message has LIMIT 1, so
+// everyMessage are all messages, including archived messages. A statement that looks for a single message has LIMIT 1, so
 // that it reads the archive only if the message is archived.
 const everyMessage = `(SELECT * FROM dlq.dlq_messages UNION ALL SELECT * FROM dlq.dlq_messages_archive)`
 
@@ -75,9 +75,10 @@ func (s *Store) Delete(ctx context.Context, asked *dlq.Operation, id dlq.ID) err
 	return err
 }
 
-// changeMessage runs a statement that returns the topic of a message after a change, and returns the message as
-// it is then: zero after a deletion. stays reports whether the statement cannot change the message, and the
-// error to return then. Otherwise the message has changed since, and the statement runs again.
+// changeMessage runs a statement that changes a message and returns its topic. The result is the message after the
+// change, or the zero message after a deletion. If the statement has changed nothing, stays reports whether the
+// message cannot be changed, and the error to return. If stays returns false, another client has changed the message
+// meanwhile, and the statement runs again.
 func (s *Store) changeMessage(ctx context.Context, asked *dlq.Operation, operation, sql string, id dlq.ID, kind dlq.JobKind,
 	stays func(*dlq.Message) (bool, error)) (dlq.Message, error) {
 	args := pgx.NamedArgs{"id": uuid(id), "kind": kind, "statuses": kind.Statuses(), "revive_after": dlq.ReviveAfter}
@@ -117,7 +118,7 @@ func (s *Store) MarkDead(ctx context.Context, asked *dlq.Operation, id dlq.ID) (
 	})
 }
 
-// Revive makes a DEAD message PENDING, with no retries counted and 1 or more allowed. Revive
+// Revive makes a DEAD message PENDING, with no retries counted and at least one retry allowed. Revive
 // returns the message, dlq.ErrNotFound, or a *dlq.NotRetryableError when the message is not DEAD.
 func (s *Store) Revive(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error) {
 	return s.changeMessage(ctx, asked, "revive message", changeSQL, id, dlq.KindRevive, func(m *dlq.Message) (bool, error) {

@@ -45,7 +45,7 @@ func (t *step) keepOwned(ctx context.Context) error {
 }
 
 // write writes the plan and the lane's row, and commits. It also reads the records of the claimed messages,
-// unless these have more than dlq.PageBytes.
+// unless these messages have more than dlq.PageBytes.
 func (t *step) write(ctx context.Context) error {
 	t.result.claim.Bytes = t.plan.Bytes()
 	err := t.send(ctx, func(batch *pgx.Batch) {

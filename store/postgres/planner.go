@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Planner settings. Each statement is the first of a transaction, and applies until its end. The
-// planner's statistics show neither how the messages of a status are spread over topics
-// nor that a key is rare, and they are out of date while a bulk retry runs.
+// Planner settings. Each of these statements is the first of a transaction, and applies until the
+// end of the transaction. The planner's statistics do not show how the messages of a status are
+// spread over topics, or that a key is rare. They are out of date while a bulk retry runs.
 const (
 	// inOrderSQL makes statements read an index in the requested order. Otherwise the planner uses the index of
 	// a status that seems to be rare, and reads the messages of all topics. Without sorts, the estimated cost
@@ -24,9 +24,9 @@ const (
 	onceByIndexSQL = byIndexSQL + `, set_config('plan_cache_mode', 'force_generic_plan', true)`
 
 	// lanePlanSQL makes the server plan the statements of a page once per connection, with indexes and in
-	// order. Otherwise it plans each claim, which takes a fifth of the claim's time, or keeps a plan from a
-	// time when the tables were small. The statements wait only a second for a lock: the lane tries again, and
-	// sends a heartbeat in between.
+	// order. Otherwise the server plans each claim, which takes a fifth of the claim's time, or keeps a plan
+	// from a time when the tables were small. The statements wait only a second for a lock: the lane tries
+	// again, and sends a heartbeat in between.
 	lanePlanSQL = batchPlanSQL + `, set_config('enable_sort', 'off', true)`
 
 	// shortWaitSQL is for an unlocked claim: the transaction that has locked a message may itself wait for the lane.
@@ -40,7 +40,7 @@ const (
 	// batchTimeSQL limits each statement of a batch.
 	batchTimeSQL = `SELECT set_config('statement_timeout', @batch_time, true)`
 
-	// timeLimitSQL lets statements take as long as their caller waits: half a scan is of no use.
+	// timeLimitSQL lets statements take as long as their caller waits, since half a scan is of no use.
 	timeLimitSQL = `SELECT set_config('statement_timeout', @milliseconds, true)`
 )
 

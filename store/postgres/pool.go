@@ -42,16 +42,16 @@ const (
 	// cancelled. Until then the connection counts against the pool's maximum.
 	closeTimeout = time.Second
 
-	// pingAfter is how long a connection may be idle and need no ping. So a busy program sends none.
+	// pingAfter is how long a connection may be idle before it needs a ping. So a busy program sends no pings.
 	pingAfter = 10 * time.Millisecond
 
-	// pingTimeout is long for a server under load, and leaves the caller time for another connection.
+	// pingTimeout is long enough for a server under load, and leaves the caller time for another connection.
 	pingTimeout = 2 * time.Second
 )
 
 // NewPool connects to the database with the settings that a Store needs. When a connection does not answer a
-// ping, the pool closes all idle connections. They have most likely failed together, as behind a proxy, and
-// each would cost a caller the ping timeout.
+// ping, the pool closes all idle connections. Most likely all of them have failed together, for example
+// behind a proxy, and each of them would cost a caller the ping timeout.
 func NewPool(ctx context.Context, options *pgxpool.Config) (*pgxpool.Pool, error) {
 	detector := &silenceDetector{}
 	given := options.AfterConnect
@@ -103,14 +103,14 @@ func closeUnresponsive(conn *pgx.Conn) {
 	}
 }
 
-// silenceDetector closes the idle connections of a pool when one has stopped answering.
+// silenceDetector closes the idle connections of a pool when one of them has stopped answering.
 type silenceDetector struct {
 	mu        sync.Mutex
 	reset     func()
 	lastReset time.Time
 }
 
-// isBroken pings a connection that was idle. The pool closes a broken one and takes the next.
+// isBroken pings a connection that was idle. The pool closes a broken connection and takes the next connection.
 func (d *silenceDetector) isBroken(ctx context.Context, params pgxpool.ShouldPingParams) bool {
 	if params.IdleDuration < pingAfter {
 		return false

@@ -8,9 +8,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// The limits of a job hold over all its lanes and workers, because they are columns of its row: rate_limit in messages
-// per second, with next_at, and step_limit, which is how many more messages the step of a ramp may send. Every claim
-// updates them (dlq.JobLimits, chargeJobSQL). The claims of a job without limits do not write the row.
+// The limits of a job are columns of its row, so they hold over all its lanes and workers. rate_limit is in messages per
+// second, and next_at is when the next claim may be. step_limit is how many more messages may be claimed in the present
+// step of a ramp. Every claim updates next_at and step_limit (dlq.JobLimits, chargeJobSQL). The claims of a job without
+// limits do not write the row.
 
 const setRateSQL = `
 WITH changed AS (

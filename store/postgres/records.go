@@ -49,8 +49,8 @@ func (s *Store) Positions(ctx context.Context, partitions []dlq.Partition) (posi
 	return positions, err
 }
 
-// weightsSQL reads sizes. The only values that it reads are the payloads whose text Details would read. Each lateral LIMIT
-// makes the server look the row up, because a join might read the whole table.
+// weightsSQL reads the sizes of messages. It reads only those payloads that Details would read, and no other values. Each
+// LIMIT makes the server look up the row by its id, because a join might read the whole table.
 const weightsSQL = `
 SELECT m.id, m.dlq_topic,
 	COALESCE(octet_length(b.key)::bigint, 0) + CASE WHEN b.message_id IS NULL THEN p.size ELSE COALESCE(octet_length(b.value), 0) END,
@@ -84,8 +84,9 @@ func detailsOf(sql string, q *dlq.DetailQuery) (string, pgx.NamedArgs) {
 }
 
 // detailsSQL reads messages with their bodies. A row that another program inserted with only the documented columns has no body,
-// and its payload is the value. The payload follows from the value, unless a schema has decoded it or another program has
-// written the row, so an export does not read it. The previous message of an archived message may not be archived; see archived.
+// and its payload is the value. An export reads a payload only if a schema has decoded it or another program has written the
+// row: other payloads follow from the value. The previous message of an archived message may be in dlq_messages. So that name
+// ends a line, where the function archived does not replace it.
 const detailsSQL = `
 SELECT m.id, m.seq, m.original_topic, m.dlq_topic, m.error_message, m.error_class, m.retry_count, m.max_retries,
 	CASE WHEN @all_payloads::bool OR b.value IS NULL OR b.schema_id IS NOT NULL THEN m.payload END,
@@ -153,7 +154,7 @@ func addAttempts(rows pgx.Rows, found []dlq.Detail) error {
 		if err := rows.Scan(append([]any{(*[16]byte)(&id)}, attemptTargets(&a)...)...); err != nil {
 			return err
 		}
-		if d := byID[id]; d != nil { // unless it was deleted in between
+		if d := byID[id]; d != nil { // nil if the message was deleted in between
 			d.Attempts = append(d.Attempts, a)
 		}
 	}

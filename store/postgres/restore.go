@@ -8,7 +8,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// restoredID is dlq.RestoredID of the message m.
+// restoredID is the SQL of dlq.RestoredID for the message m.
 const restoredID = `(left(m.id::text, 14) || regexp_replace(encode(sha256(convert_to('restored ' || m.id::text, 'UTF8')), 'hex'),
 	'^.(...).(...)(.{12}).*$', '8\1-8\2-\3'))::uuid`
 

@@ -11,7 +11,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// claimSQL claims a message for an operation, or finds a claim of the same owner.
+// claimSQL claims a message, or finds an earlier claim of the same owner. It notes the operation that asked for the retry.
 const claimSQL = `
 WITH claimed AS (
 	UPDATE dlq.dlq_messages m
@@ -62,7 +62,7 @@ func scanEnvelope(row pgx.CollectableRow) (e dlq.Envelope, err error) {
 var errNoOwner = errors.New("an owner needs a workflow id and a token")
 
 // Claim gives a PENDING message to the owner and counts the retry. A second claim of the same owner is not
-// counted. OperationsOf finds the operation by the owner's token. A zero operation means none. The error is
+// counted. Claim notes the operation, unless it is zero, and OperationsOf finds it by the owner's token. The error is
 // dlq.ErrNotFound, a *dlq.OwnedError when another workflow has the message, or a *dlq.NotRetryableError.
 func (s *Store) Claim(ctx context.Context, id dlq.ID, owner dlq.Owner, operation dlq.ID) (dlq.Claim, error) {
 	if owner.WorkflowID == "" || owner.Token == "" {
@@ -131,11 +131,11 @@ const maxClaimTries = 20
 
 var errUnsettled = errors.New("its status changes during every try")
 
-// finalStatuses are the two statuses in which Result.After can end, and the change of the
-// retry count. With them a single statement finalizes many messages by the rule of package dlq.
+// finalStatuses are the two statuses that Result.After can return, and the change of the retry
+// count. With these values, one statement finalizes many messages by the rule of package dlq.
 type finalStatuses struct {
 	retriesLeft string // the status while retries are left
-	noneLeft    string // the status when none is left
+	noneLeft    string // the status when no retries are left
 	countDelta  int    // the change of the retry count
 	// The resolutions that belong to the two statuses; nil when the message has not ended.
 	retriesLeftResolution *string
@@ -153,8 +153,9 @@ func finalStatusesOf(r dlq.Result) finalStatuses {
 		retriesLeftResolution: resolution(left), noneLeftResolution: resolution(none)}
 }
 
-// finalizeSQL ends retries that have the same outcome. It also undoes the claim when the retry is not counted. A message that an operator
-// marked dead meanwhile becomes RESOLVED by a delivery. ON CONFLICT is for a revived message that is still in the outbox.
+// finalizeSQL ends retries that have the same outcome. If a retry is not counted, finalizeSQL undoes its claim. A message that
+// an operator has marked dead meanwhile becomes RESOLVED if it was delivered. ON CONFLICT is for a revived message that is
+// still in the outbox.
 const finalizeSQL = `
 WITH m AS (
 	UPDATE dlq.dlq_messages m
@@ -187,16 +188,16 @@ WITH m AS (
 )
 SELECT id FROM m`
 
-// Finalize ends the retry of a message that the owner has claimed, and returns the message and whether the
-// outcome was recorded, which happens once. After the owner has lost its claim only a delivery is recorded: the
-// message is RESOLVED at once, or when its present owner ends. The error is dlq.ErrNotFound when the message
-// was deleted or archived.
+// Finalize ends the retry of a message that the owner has claimed, and returns the message. ended reports whether
+// this call has recorded the outcome, which happens once. If the owner has lost its claim, only a delivery is
+// recorded. The message then becomes RESOLVED at once, or when the retry of its present owner ends. The error is
+// dlq.ErrNotFound when the message was deleted or archived.
 func (s *Store) Finalize(ctx context.Context, owner dlq.Owner, o dlq.Outcome) (m dlq.Message, ended bool, err error) {
 	args := s.finalizeArgs(owner, o)
 	var finalized [][16]byte
 	var found []dlq.Message
 	err = s.batch(ctx, "finalize message", func(batch *pgx.Batch) {
-		if o.Result == dlq.ResultReleased { // its claim may still be committing
+		if o.Result == dlq.ResultReleased { // the claim may still be committing
 			batch.Queue(lockLateSQL, args)
 		}
 		batch.Queue(noteTargetsSQL, args)

@@ -12,8 +12,9 @@ import (
 )
 
 // searchSQL reads the headers and payloads of the next @look messages in the order of the list, and returns the
-// first @limit messages that match. Unless so many match, it looks at all. Four columns come first: how many
-// messages it has looked at, the sort key of the last of these, and whether a message follows.
+// first @limit messages that match. If fewer messages match, it looks at all @look messages. Four columns come
+// first: the number of messages that it has looked at, the time and the seq of the last of these messages, and
+// whether a message follows.
 const searchSQL = `
 WITH looked AS MATERIALIZED (
 	SELECT id, created_at, seq, row_number() OVER () AS place
@@ -44,8 +45,8 @@ LEFT JOIN reached ON true
 LEFT JOIN (found JOIN dlq.dlq_messages m ON m.id = found.id` + withPayload + `) ON true
 ORDER BY found.place`
 
-// searchStep is how many messages a search looks at before it asks whether there is time left. It
-// first looks at a quarter, which fills the page if many messages match.
+// searchStep is how many messages a search looks at before it checks whether there is time left. The
+// first step looks at a quarter of that number, which fills the page if many messages match.
 const searchStep = 2000
 
 // search looks at a limited number of messages with some headers or payload, all in one snapshot.

@@ -10,8 +10,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// seriesSQL reads the arrivals of each topic and bucket, also those that are not yet in the sums. The topics
-// with the most arrivals come first, and the topics beyond the limit are added up.
+// seriesSQL reads the arrivals of each topic in each minute or hour, including arrivals that are not in the sums
+// yet. The topics with the most arrivals come first. The topics beyond the limit are added up.
 const seriesSQL = `
 WITH part AS (
 	SELECT a.dlq_topic, a.original_topic, a.at, a.arrived
@@ -38,8 +38,8 @@ JOIN ranked r ON r.topic = n.topic
 GROUP BY 1, n.at
 ORDER BY 1, n.at`
 
-// Conditions of seriesSQL. The indexes of topics leave out the rows of groups, and a generic plan can use them only
-// if the statement says so.
+// Conditions of seriesSQL. The indexes of topics leave out the rows of groups. A generic plan can use these indexes
+// only if the statement leaves out the rows of groups too.
 const (
 	seriesTopic = `(a.dlq_topic = @topic OR a.original_topic = @topic)`
 	seriesOfAll = `a.group_id = '00000000-0000-0000-0000-000000000000' AND `

@@ -10,12 +10,12 @@ import (
 	"dlqmanager/dlq"
 )
 
-// signature is a set of trigrams, the sequences of three bytes of texts. Each sets one bit, so
-// a set may seem to have trigrams that it has not. Letters are in lower case, and every digit
-// is a 0: numbers would fill the set.
+// signature is a set of trigrams, which are the sequences of three bytes in texts. Each trigram sets
+// one bit, so a signature may seem to have a trigram that was never added. Letters are added in lower
+// case, and every digit is added as 0, since many different numbers would set all bits.
 //
-// With 8,192 bits, a group whose texts have 400 trigrams in all has 5 % of the bits. For a text of eight
-// characters that the group does not have, the probability is 2e-8 that it seems to have the text.
+// A signature with 400 trigrams has 5 % of the 8,192 bits set. For a text of eight characters whose
+// trigrams were not added, the probability is 2e-8 that all its bits are set.
 type signature [signatureBits / 8]byte
 
 const (
@@ -46,8 +46,9 @@ func (s *signature) bits() pgtype.Bits {
 	return pgtype.Bits{Bytes: slices.Clone(s[:]), Len: signatureBits, Valid: true}
 }
 
-// searchedBits are up to eight bits. Every group whose texts the filter can match has all of them in its signature.
-// There are none if every group can match, as with letters whose case folds in ways that signatures do not know.
+// searchedBits are up to eight bits. A signature without one of these bits shows that the filter matches no text of the
+// group. There are no bits if the filter may match any group, for example with letters beyond ASCII, whose case
+// signatures do not fold.
 func searchedBits(f *dlq.Filter) (bits []int32) {
 	var wanted signature
 	for _, text := range []string{f.ErrorContains, f.Class, f.ConsumerGroup} {
@@ -95,18 +96,19 @@ const (
 // possibleMessages is a condition on messages whose groups can have the texts of a search.
 const possibleMessages = ` AND (m.group_id IS NULL OR m.group_id NOT IN ` + impossibleGroups + `)`
 
-// impossibleGroups lack one of the searched bits. To read single bits takes a third of the time of a comparison of bit strings.
+// impossibleGroups are the groups whose signature lacks a searched bit. To read single bits takes a third of the time that a
+// comparison of bit strings takes.
 const impossibleGroups = `(
 	SELECT s.group_id
 	FROM dlq.dlq_group_signatures s, (SELECT @searched_bits::int[] AS bit) AS w
 	WHERE get_bit(s.bits, bit[1]) = 0 OR get_bit(s.bits, bit[2]) = 0 OR get_bit(s.bits, bit[3]) = 0 OR get_bit(s.bits, bit[4]) = 0
 		OR get_bit(s.bits, bit[5]) = 0 OR get_bit(s.bits, bit[6]) = 0 OR get_bit(s.bits, bit[7]) = 0 OR get_bit(s.bits, bit[8]) = 0)`
 
-// ofGroups is the same condition once possibleGroupsSQL has found these groups.
+// ofGroups is the condition possibleMessages with the groups that possibleGroupsSQL has found.
 const ofGroups = ` AND (m.group_id IS NULL OR m.group_id IN (SELECT unnest(@groups::uuid[])))`
 
-// pruned leaves messages out whose groups cannot have the texts of a search, if the texts are in
-// the bodies. To compare the error of a message itself is cheaper.
+// pruned makes a statement leave out messages whose groups cannot have the class or the consumer group of a search,
+// which are in the bodies. For a text in error messages it changes nothing: it is cheaper to compare each message.
 func pruned(sql string, f *dlq.Filter, possible string) string {
 	if f.Class == "" && f.ConsumerGroup == "" || len(searchedBits(f)) == 0 {
 		return sql
@@ -114,8 +116,8 @@ func pruned(sql string, f *dlq.Filter, possible string) string {
 	return strings.ReplaceAll(sql, filterMark, filterMark+possible)
 }
 
-// signSQL adds bits to the signatures that lack some of them, in the transaction that stores the
-// messages. It locks the signatures in the order of their groups' ids. Most messages add nothing.
+// signSQL adds bits to the signatures that lack some of the bits, in the transaction that stores the
+// messages. It locks the signatures in the order of their groups' ids. Most messages add no bits.
 const signSQL = `
 WITH lacking AS MATERIALIZED (
 	SELECT s.group_id, w.bits

@@ -8,9 +8,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// singleRetriesSQL reads a row for each of these operations, with the facts about the retry that it asked for: the run, which the claim or
-// a joining request has noted, the other rows of the same request, the message, and the attempt of the run. The other rows of a request
-// follow within the timeout of the request. OFFSET 0 keeps the search to the rows of the message.
+// singleRetriesSQL reads a row for each of these operations, with facts about the retry that the operation asked for. The
+// facts are the run, which the claim or a joining request has noted; the other audit rows of the same request; the message;
+// and the last attempt of the run. The other rows of a request follow within an hour, since a request has a timeout.
+// OFFSET 0 makes the server read only rows of the same message.
 const singleRetriesSQL = `
 SELECT COALESCE(r.run_id, f.joined_run, ''), r.run_id IS NULL AND f.joined_run IS NOT NULL,
 	r.run_id IS NOT NULL OR EXISTS (

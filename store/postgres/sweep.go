@@ -17,9 +17,9 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now.UTC(), err
 }
 
-// ownersSQL finds the owners of RETRYING messages outside of pages, unless the owner is an open job: single
-// retries, and owners that another program may have written. It leaves out recent claims. A claim time in the
-// future was written by hand, and is not left out, so that the message does not stay RETRYING.
+// ownersSQL finds the owners of RETRYING messages that are in no page, except jobs that have not ended. These
+// owners are single retries, and owners that another program may have written. Recent claims are left out. A
+// claim time in the future was written by hand, and does not count as recent: its message would stay RETRYING.
 const ownersSQL = `
 SELECT DISTINCT m.workflow_id, m.owner_token
 FROM dlq.dlq_messages m
@@ -28,9 +28,9 @@ WHERE m.status = 'RETRYING' AND NOT m.in_page
 	AND (m.workflow_id, m.owner_token) NOT IN (SELECT workflow_id, id::text FROM dlq.dlq_jobs WHERE ended_at IS NULL)
 ORDER BY m.workflow_id, m.owner_token`
 
-// strayPagesSQL lets Owners and lists find RETRYING messages that are marked as messages of a
-// page and are in none: somebody edited the rows of a job by hand. The counts show whether
-// there are any, so the statement normally reads only the messages of pages.
+// strayPagesSQL corrects RETRYING messages that are marked in_page and are in the page of no lane, so
+// that Owners and lists find them. Such messages exist if somebody edited the rows of a job by hand.
+// The counts show whether there are any, so the statement normally reads only the messages of pages.
 const strayPagesSQL = `
 UPDATE dlq.dlq_messages
 SET in_page = false
@@ -51,7 +51,7 @@ func (s *Store) Owners(ctx context.Context, claimedBefore time.Time) ([]dlq.Owne
 	return queryAll(ctx, s, "list owners", pgx.RowToStructByPos[dlq.Owner], ownersSQL, pgx.NamedArgs{"claimed_before": claimedBefore})
 }
 
-// jobOwnersSQL reads no column that could be unreadable and so keep the other jobs from being closed.
+// jobOwnersSQL reads no column that could be unreadable. One unreadable row would keep all other jobs from being closed.
 const jobOwnersSQL = `
 SELECT workflow_id, id::text
 FROM dlq.dlq_jobs
@@ -59,21 +59,21 @@ WHERE ended_at IS NULL AND started_at NOT BETWEEN @started_before AND clock_time
 ORDER BY started_at, id`
 
 // JobOwners returns the owners of the jobs that have not ended and were started
-// before the given time. The token of each is the id of its job.
+// before the given time. The token of an owner is the id of the job.
 func (s *Store) JobOwners(ctx context.Context, startedBefore time.Time) ([]dlq.Owner, error) {
 	return queryAll(ctx, s, "list workflows of jobs", pgx.RowToStructByPos[dlq.Owner], jobOwnersSQL, pgx.NamedArgs{"started_before": startedBefore})
 }
 
-// releasableSQL finds up to a thousand messages of an owner: a single statement by hand can leave a million messages,
-// whose end would take longer than the statement timeout. It finds messages by the index of ownersSQL.
+// releasableSQL finds up to a thousand messages of an owner. A statement by hand may have given a million messages to one
+// owner. To end all of them at once would take longer than a call may take. The statement uses the index of ownersSQL.
 const releasableSQL = `
 SELECT id
 FROM dlq.dlq_messages
 WHERE status = 'RETRYING' AND NOT in_page AND workflow_id = @workflow_id AND owner_token = @token
 LIMIT 1000`
 
-// Release ends every retry of an owner that no longer exists, as failed with the given
-// reason, and returns how many there were. After an error some of them may be released.
+// Release ends every retry of an owner that no longer exists. The retries have failed with the given
+// reason. The result is the number of these retries. After an error, some of the retries may have ended.
 func (s *Store) Release(ctx context.Context, owner dlq.Owner, reason string) (released int64, err error) {
 	args := s.finalizeArgs(owner, dlq.Outcome{Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: reason})
 	for {

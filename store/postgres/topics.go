@@ -8,9 +8,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// topicsSQL reads the counts, and by index the newest message of each count and the oldest PENDING message. The indexes
-// leave out RETRYING messages, which are few. Rows of other programs may have no dead-letter topic: they are listed under
-// their original topic, but not if @within limits the topics. A topic that lost records is listed even without messages.
+// topicsSQL reads the counts. By index it reads the newest message of each count and the oldest PENDING message. RETRYING
+// messages, which are few and not in these indexes, are read apart. Rows of other programs may have no dead-letter topic:
+// they are listed under their original topic, but not if @within limits the topics. A topic whose records were lost is
+// listed even if it has no messages.
 const topicsSQL = `
 WITH retrying AS MATERIALIZED (
 	SELECT dlq_topic, original_topic, created_at, seq
@@ -96,14 +97,14 @@ func scanTopic(row pgx.CollectableRow) (dlq.TopicSummary, error) {
 	return t, nil
 }
 
-// topicsBesideSQL reads the pairs of topics that have messages.
+// topicsBesideSQL reads the other topic of each pair of topics that has messages.
 const topicsBesideSQL = `
 SELECT DISTINCT CASE WHEN dlq_topic = @topic THEN original_topic ELSE dlq_topic END
 FROM dlq.dlq_topic_counts
 WHERE dlq_topic = @topic OR original_topic = @topic`
 
-// TopicsBeside returns the original topics of a dead-letter topic and the dead-letter topics of an original topic, as far as
-// they have messages.
+// TopicsBeside returns the original topics of a dead-letter topic and the dead-letter topics of an original topic, if there
+// are messages with both topics.
 func (s *Store) TopicsBeside(ctx context.Context, topic string) ([]string, error) {
 	return queryAll(ctx, s, "list topics beside a topic", pgx.RowTo[string], topicsBesideSQL, pgx.NamedArgs{"topic": topic})
 }
