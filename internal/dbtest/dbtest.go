@@ -6,8 +6,8 @@
 //	func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 //
 // DLQ_TEST_POSTGRES_URL names the server: a superuser's connection string to any of its
-// databases. Without it each test program starts a server in a temporary folder, and stops
-// it at its end.
+// databases. Without this variable each test program starts a server in a temporary folder,
+// and stops the server at its end.
 package dbtest
 
 import (
@@ -69,7 +69,7 @@ func URL(t testing.TB) string {
 	return database
 }
 
-// Filled returns a pool on the test's own copy of a database. fill fills the original of the copies, once for
+// Filled returns a pool on the test's own copy of a database. fill fills the database that is copied, once for
 // each name in a test program.
 func Filled(t testing.TB, name string, fill func(testing.TB, *pgxpool.Pool)) *pgxpool.Pool {
 	t.Helper()

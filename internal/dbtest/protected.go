@@ -14,8 +14,8 @@ import (
 	"dlqmanager/migrations"
 )
 
-// Protected is an installation whose programs do not own its tables: one role owns them, and
-// another has the rights that the programs need. Users are members of one of the two.
+// Protected is an installation whose programs do not own its tables. One role owns the tables, and
+// another role has the rights that the programs need. Each user is a member of one of these roles.
 type Protected struct {
 	// URL is the superuser's connection string. The database is the template of Copy: while Copy
 	// runs, no connection to the database may be open.
@@ -88,7 +88,7 @@ func (p *Protected) role(t testing.TB, admin, name, options string) {
 	t.Cleanup(func() { require.NoError(t, execute(context.Background(), admin, "DROP ROLE IF EXISTS "+name)) })
 }
 
-// name is a new name of a role that needs no quotes.
+// name returns a new name for a role. The name needs no quotes in SQL.
 func name(kind string) string {
 	id := dlq.NewID()
 	return fmt.Sprintf("dlq_test_%s_%x", kind, id[:])

@@ -115,8 +115,8 @@ const folderPrefix = "dlq-postgres-"
 // time, since each copy has hundreds of files.
 const sharedMemory = "/dev/shm"
 
-// roomInMemory is the free space in sharedMemory, in bytes, that the databases need to be there: twice
-// as much as the largest package of tests uses.
+// roomInMemory is the free space, in bytes, without which sharedMemory is not used. It is twice as much
+// as the tests of one package use at most.
 const roomInMemory = 8 << 30
 
 // parentFolder is where the server's folder is.

@@ -55,7 +55,7 @@ func createTemplate(ctx context.Context, admin, name string) error {
 	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(templateLock)); err != nil {
 		return err
 	}
-	// The flag is set last, so a template that has it is complete.
+	// IS_TEMPLATE is set last, so a database that is a template is complete.
 	var complete bool
 	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)", name).Scan(&complete)
 	if err != nil || complete {

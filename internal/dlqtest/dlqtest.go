@@ -37,7 +37,7 @@ func Topics(t testing.TB) *dlq.Topics {
 	return topics
 }
 
-// Targets has a route for the original topics routed.*, to routed.
+// Targets sends the original topics routed.* to the topic routed.
 func Targets(t testing.TB) *dlq.Targets {
 	t.Helper()
 	targets, err := dlq.NewTargets(Topics(t), map[string]string{"routed.*": "routed"}, []string{"*"}, nil)
@@ -178,7 +178,7 @@ func Owner() dlq.Owner {
 	return dlq.Owner{WorkflowID: "retry-message-" + run.String(), Token: run.String()}
 }
 
-// Bulk is a bulk retry to create.
+// Bulk returns a bulk retry that a test can create.
 func Bulk(topic string, lanes int, options ...func(*dlq.JobSpec)) dlq.Job {
 	id := dlq.NewID()
 	b := dlq.Job{ID: id, WorkflowID: "retry-all-" + id.String(), Lanes: lanes,
@@ -208,7 +208,7 @@ func Lane(b dlq.Job, number int) dlq.Lane {
 		Buckets: dlq.BucketRange{Last: dlq.Buckets - 1}}
 }
 
-// Outcome ends a retry with a result.
+// Outcome is the outcome of a retry with this result.
 func Outcome(id dlq.ID, result dlq.Result) dlq.Outcome {
 	o := dlq.Outcome{ID: id, Result: result}
 	switch result {
@@ -221,7 +221,7 @@ func Outcome(id dlq.ID, result dlq.Result) dlq.Outcome {
 	return o
 }
 
-// Outcomes ends every message of a page with one result. Waiting messages are due at once.
+// Outcomes has an outcome with this result for every message of a page. Waiting messages are due at once.
 func Outcomes(page []dlq.PageEnvelope, result dlq.Result) []dlq.PageOutcome {
 	outcomes := make([]dlq.PageOutcome, len(page))
 	for i := range page {
@@ -241,7 +241,7 @@ func Failed(id dlq.ID) dlq.Outcome {
 	return dlq.Outcome{ID: id, Result: dlq.ResultFailed, Category: dlq.CategoryTransient, Error: "broker unavailable"}
 }
 
-// Change is a job to create that changes messages.
+// Change returns a bulk change that a test can create.
 func Change(kind dlq.JobKind, f dlq.Filter) dlq.Job {
 	id := dlq.NewID()
 	return dlq.Job{ID: id, WorkflowID: "change-all-" + id.String(), Spec: dlq.JobSpec{Kind: kind, Filter: f}}

@@ -20,7 +20,7 @@ type framework struct {
 	// key is the name of the header with the record's key, if the dead letter has another key.
 	key    string
 	binary bool // big-endian numbers
-	// prepends is set when the framework puts its headers before those of earlier hops.
+	// prepends is set when the framework puts its headers before the headers of earlier hops.
 	prepends bool
 }
 
@@ -85,24 +85,23 @@ var retryHeaders = []string{
 	"springDeserializerExceptionKey", "springDeserializerExceptionValue", "_watermill_requeuer_retries", "wolverine-kafka-retry-tier",
 }
 
-// ownHeaders identify a message of this system that comes back.
+// ownHeaders identify a message that this system has sent and that comes back.
 var ownHeaders = []string{"dlq-message-id", "dlq-retry-count"}
 
 func exceptFrameworks(list []framework, names ...string) []framework {
 	return slices.DeleteFunc(slices.Clone(list), func(f framework) bool { return slices.Contains(names, f.name) })
 }
 
-// Fail makes the dead letter of a record that was consumed from topic: the record with the headers
-// of a framework, sometimes of several frameworks, before, after and between its own headers. Fail
+// Fail makes the dead letter of a record that was consumed from topic. The headers of a framework,
+// sometimes of several frameworks, come before, after or between the headers of the record. Fail
 // also returns the name of the first framework, so that the next failure can exclude that framework.
 //
-// The name of the dead-letter topic must have the topic in it, for dead letters without
-// headers.
+// dlqTopic must contain the name of topic, because a framework may add no headers.
 func (r *Random) Fail(l *Letter, record dlq.Record, topic, dlqTopic, except string) (dead dlq.Record, by string) {
 	candidates := exceptFrameworks(l.mayFail, except)
 	first := pick(r, candidates)
 	dead = r.failedBy(&first, record, topic, dlqTopic)
-	// The headers of this system count only when they are alone.
+	// The headers of this system count only without the headers of another framework.
 	names := []string{first.name, "this-system", "topic-name"}
 	for !slices.Contains(names[1:], first.name) && r.IntN(4) == 0 {
 		another := pick(r, exceptFrameworks(candidates, names...))
@@ -120,7 +119,7 @@ func (r *Random) Fail(l *Letter, record dlq.Record, topic, dlqTopic, except stri
 	return dead, first.name
 }
 
-// failedBy adds the headers of one or more hops. The oldest hop has the origin topic, and the others have laterTopic.
+// failedBy adds the headers of one or more hops. The oldest hop names topic, and the later hops name laterTopic.
 func (r *Random) failedBy(f *framework, record dlq.Record, topic, laterTopic string) dlq.Record {
 	if f.topic == "" {
 		return record

@@ -57,7 +57,7 @@ func Hostile() map[string]dlq.Arrival {
 		"bad text": Arrival(Error("a\x00b\xff"), func(a *dlq.Arrival) {
 			a.ErrorClass, a.StackTrace, a.Origin.Family = "\xff", "\x00", "\x00"
 		}),
-		// These come from a program that does not know JSONB's limits.
+		// These payloads come from a program that does not know JSONB's limits.
 		"payload that JSONB refuses": Arrival(Payload(`{"a":"\u0000"}`)),
 		"payload that is not JSON":   Arrival(Payload(`{`)),
 		"payload that is not UTF-8":  Arrival(Payload("\"\xff\"")),

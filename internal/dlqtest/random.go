@@ -53,8 +53,8 @@ func Seed(t testing.TB) uint64 {
 	return seed
 }
 
-// Letter is a record as its producer wrote it. All its headers must come back, so no header
-// has a name by which a framework in mayFail would be recognised.
+// Letter is a record as its producer wrote it. All its headers must come back. So no header has a
+// name that identifies a framework in mayFail.
 type Letter struct {
 	Own     dlq.Record
 	mayFail []framework
@@ -62,7 +62,7 @@ type Letter struct {
 
 func (l *Letter) exclude(names ...string) { l.mayFail = exceptFrameworks(l.mayFail, names...) }
 
-// The largest records.
+// The largest records: bytes of a value, and number of headers.
 const (
 	LargestValue = 10 << 20
 	MostHeaders  = 5000
@@ -92,7 +92,7 @@ func (r *Random) Letter() Letter {
 	return r.LetterOf(size, headers)
 }
 
-// LetterOf makes a record with this many headers and a value of about this size. A small value may be null or empty instead.
+// LetterOf makes a record with this many headers and a value of about size bytes. A small value may be null or empty instead.
 func (r *Random) LetterOf(size, headers int) Letter {
 	l := Letter{Own: dlq.Record{Key: r.key(), Value: r.value(size)}, mayFail: frameworks}
 	names := slices.Clone(nearMisses)
@@ -103,14 +103,14 @@ func (r *Random) LetterOf(size, headers int) Letter {
 	case 1: // two of the three names that show Karafka only together
 		l.exclude("karafka", "karafka-2.4")
 		names = append(names, "source_topic", "source_offset", "source_key", "source_attempts", "source_trace_id", "original_offset", "original_key")
-	case 2: // names of SmallRye without the reason, which it always writes
+	case 2: // names of SmallRye without the header of the reason, which SmallRye always writes
 		l.exclude("smallrye", "smallrye-retry-topic")
 		names = append(names, "dead-letter-topic", "dead-letter-cause", "deserialization-failure-key-data")
 	}
 	switch {
-	case l.Own.Key == nil && l.Own.Value == nil: // a share group would only point to it
+	case l.Own.Key == nil && l.Own.Value == nil: // a share group would write only a pointer to the record
 		l.exclude("kafka-share-group")
-	case l.Own.Key != nil && len(l.Own.Key) == 0: // it cannot tell an empty key from null
+	case l.Own.Key != nil && len(l.Own.Key) == 0: // Karafka 2.4 cannot tell an empty key from null
 		l.exclude("karafka-2.4")
 	}
 	for range headers {
@@ -164,7 +164,7 @@ func (r *Random) value(size int) []byte {
 		if size < 4<<10 {
 			return []byte{}
 		}
-	case 2, 3: // searchable, but not in the form in which PostgreSQL keeps it
+	case 2, 3: // JSON, but not in the form in which PostgreSQL keeps it
 		encoded, _ := json.Marshal(r.text(size)) // a string can always be encoded
 		return fmt.Appendf(nil, "{ \"b\":1.00,\"a\" : %s, \"b\":%d }\n", encoded, r.IntN(1000))
 	case 4: // JSON that JSONB refuses
@@ -216,7 +216,7 @@ func (r *Random) headerName(known []string) string {
 }
 
 // nearMisses are names that a record's own headers may have: ordinary names, and names
-// that nearly are a framework's.
+// that are nearly the names of a framework.
 var nearMisses = []string{
 	"", " ", "\x00", "\xff\xfe", "traceparent", "content-type", "X-Correlation-ID", "spring_json_header_types", "größe", "__TypeId__",
 	"kafka_dlt", "kafka_dlt_original-topic", "Kafka_dlt-original-topic", " kafka_dlt-original-topic", "kafka_original", "kafka_exception",

@@ -14,11 +14,11 @@ const Version = "3.8.1"
 // default is in the user's cache directory.
 const CacheEnv = "DLQ_TEST_CACHE"
 
-// Newest is the newest Apache Kafka that these tests run. Only features that Version does not
-// have need it.
+// Newest is the newest Apache Kafka that these tests run. Tests use it only for features that
+// Version does not have.
 const Newest = "4.4.0"
 
-// tools has Kafka's command-line tools, of which a Server uses one: ResetOffsets.
+// tools is the dependency with Kafka's command-line tools. ResetOffsets runs one of the tools.
 const tools = `
     <dependency>
       <groupId>org.apache.kafka</groupId>
@@ -26,8 +26,8 @@ const tools = `
       <version>` + Version + `</version>
     </dependency>`
 
-// pom needs the version of Kafka and further dependencies. slf4j-simple shows the server's
-// log, for when it does not start.
+// pom is a format for the version of Kafka and further dependencies. slf4j-simple writes the
+// server's log, which is shown if the server does not start.
 const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>dlqmanager</groupId>

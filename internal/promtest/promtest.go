@@ -48,7 +48,7 @@ func (n Notified) Next(t *testing.T, receiver string) string {
 }
 
 // StartAlertmanager starts Alertmanager with the shipped configuration, changed to the receivers of
-// the test and to short waits. It returns the URL of Alertmanager, and what the receivers get.
+// the test and to short waits. It returns the URL of Alertmanager, and the notifications.
 func StartAlertmanager(t *testing.T) (base string, n Notified) {
 	t.Helper()
 	program := Tool(t, "prometheus-alertmanager")

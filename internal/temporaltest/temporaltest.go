@@ -48,7 +48,7 @@ type Runner interface{ Run() int }
 // another package.
 func Main(m Runner) int { return Wrap(m).Run() }
 
-// Wrap returns a Runner that does what Main does, for the wrapper of another package.
+// Wrap returns a Runner that does the same as Main. It can be passed to the wrapper of another package.
 func Wrap(m Runner) Runner { return wrapped{m} }
 
 type wrapped struct{ inner Runner }
@@ -107,7 +107,7 @@ func start() (*dev.Temporal, error) {
 	return dev.StartTemporal(ctx, o)
 }
 
-// moduleRoot is the folder of go.mod: tests run in their package's folder.
+// moduleRoot is the folder of go.mod. Tests run in the folder of their package, which is inside moduleRoot.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -125,8 +125,8 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// Stop stops the server if one was started. Main calls it. A TestMain that cannot use Main
-// calls it before os.Exit.
+// Stop stops the server if one was started. Main calls Stop. A TestMain that cannot use Main
+// calls Stop before os.Exit.
 func Stop() {
 	shared.Lock()
 	defer shared.Unlock()

@@ -1,6 +1,6 @@
 // Package memory keeps dead letters in memory, for development and tests without a database. It
 // ingests, lists, shows, retries, marks dead and deletes them. Everything else needs package
-// postgres. Its methods pass the cases of package storetest that need no other methods.
+// postgres. The store passes the cases of package storetest that call no other methods.
 package memory
 
 import (

@@ -52,8 +52,8 @@ func (f fixture) requireRecorded(n int, want dlq.Operation) {
 	require.Equal(f.t, want, got)
 }
 
-// RunAuditLog checks that the store reports every operation that it records. reported returns
-// the operations that the hook of the caller has received; the store is empty.
+// RunAuditLog checks that an empty store reports every operation that it records. reported returns
+// the operations that the caller's hook has received.
 func RunAuditLog(t *testing.T, store Store, reported func() []dlq.Operation) {
 	f := fixture{Store: store, t: t}
 	m := f.store(dlqtest.Arrivals(2)...)
@@ -65,7 +65,7 @@ func RunAuditLog(t *testing.T, store Store, reported func() []dlq.Operation) {
 	require.NoError(t, f.SetJobRate(t.Context(), asked(dlq.PermJobControl), bulk.ID, 5))
 	f.end(bulk.ID, dlq.JobCompleted)
 	require.NoError(t, f.RecordOperation(t.Context(), operation("ann", dlq.PermMessageRetry)))
-	_, err = f.MarkDead(t.Context(), asked(dlq.PermMessageDead), m[0].ID) // it is DEAD
+	_, err = f.MarkDead(t.Context(), asked(dlq.PermMessageDead), m[0].ID) // the message is DEAD already
 	require.NoError(t, err)
 	all, lines := f.audited(dlq.OperationQuery{}), reported()
 	require.Len(t, lines, 6)
@@ -161,7 +161,7 @@ var audits = map[string]func(*testing.T, fixture){
 
 	"a job that follows another one of the same request is recorded as itself": func(t *testing.T, f fixture) {
 		o := operation("ann", dlq.PermJobCreate)
-		o.TargetID = dlq.NewID() // of the job that the request has joined and closed
+		o.TargetID = dlq.NewID() // the job that the request has joined and closed
 		b, err := f.CreateJob(t.Context(), &o, dlqtest.Bulk("orders", 1))
 		require.NoError(t, err)
 		f.requireRecorded(1, dlq.Operation{Action: dlq.PermJobCreate, Target: dlq.TargetJob, TargetID: b.ID, Topic: "orders",
@@ -270,12 +270,12 @@ var audits = map[string]func(*testing.T, fixture){
 			return owner.Token
 		}
 		first, second := ask(), ask()
-		ask() // it joined one of them
+		ask() // this request joined one of the two retries
 		failed, unknown, released := retry(first, dlq.ResultFailed), retry(dlq.NewID(), dlq.ResultFailed), retry(dlq.ID{}, dlq.ResultReleased)
 		bulk, err := f.CreateJob(t.Context(), asked(dlq.PermJobCreate), dlqtest.Bulk("orders", 1))
 		require.NoError(t, err)
 		created := f.audited(dlq.OperationQuery{})[0].ID
-		_, err = f.CreateJob(t.Context(), asked(dlq.PermJobCreate), dlqtest.Bulk("orders", 1)) // it joins
+		_, err = f.CreateJob(t.Context(), asked(dlq.PermJobCreate), dlqtest.Bulk("orders", 1)) // it joins the running job
 		require.NoError(t, err)
 		require.NoError(t, f.SetJobRate(t.Context(), asked(dlq.PermJobControl), bulk.ID, 5))
 		f.end(bulk.ID, dlq.JobCompleted)

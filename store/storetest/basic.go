@@ -103,7 +103,7 @@ type basicOnly struct {
 
 type others struct{ Store }
 
-// basics are small cases. Cases of Run test the same together with methods that Basic does not have.
+// basics are small cases. Other cases of Run test the same rules with methods that Basic does not have.
 var basics = map[string]func(*testing.T, fixture){
 	"a message weighs at least its bytes": func(t *testing.T, f fixture) {
 		a := dlqtest.Arrival(dlqtest.Headers(dlq.Header{Key: "trace", Value: []byte("0123456789")}))

@@ -111,7 +111,7 @@ var bulks = map[string]func(*testing.T, fixture){
 	"a cancelled bulk retry leaves nothing RETRYING": func(t *testing.T, f fixture) {
 		arrivals := dlqtest.Arrivals(3 * dlq.PageSize)
 		f.store(arrivals...)
-		single := f.claim(arrivals[len(arrivals)-1].ID) // not of this bulk retry
+		single := f.claim(arrivals[len(arrivals)-1].ID) // a single retry, not a message of this bulk retry
 		b := f.startBulk(dlqtest.Bulk("orders", 1))
 		lane := dlqtest.Lane(b, 0)
 		sent := f.claimPage(lane)
@@ -173,7 +173,7 @@ var bulks = map[string]func(*testing.T, fixture){
 			require.NoError(t, err)
 			_, err = f.Release(t.Context(), abandoned, "gone")
 			require.NoError(t, err)
-			f.retry(stored[2].ID, dlq.ResultFailed) // matched, but retried by another client meanwhile
+			f.retry(stored[2].ID, dlq.ResultFailed) // it is matched, but another client retries it meanwhile
 			f.retry(stored[3].ID, dlq.ResultReleased)
 
 			lane := dlqtest.Lane(b, 0)

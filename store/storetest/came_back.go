@@ -10,7 +10,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// cameBackFrom is the arrival of a message that its consumer sent to the dead-letter topic
+// cameBackFrom is the arrival of the message m, which its consumer sent to the dead-letter topic
 // again.
 func cameBackFrom(m dlq.ID) dlq.Arrival {
 	return dlqtest.Arrival(func(a *dlq.Arrival) { a.PreviousID, a.RetryCount = m, 1 })
@@ -81,7 +81,7 @@ var cameBack = map[string]func(*testing.T, fixture){
 
 	"a message that came back is counted for the bulk retry that sent it": func(t *testing.T, f fixture) {
 		stored := f.store(dlqtest.Arrivals(5)...)
-		f.retry(stored[4].ID, dlq.ResultDelivered) // not of a bulk retry
+		f.retry(stored[4].ID, dlq.ResultDelivered) // by a single retry
 		jobs := make([]dlq.Job, 2)
 		for i, n := range []int{3, 1} {
 			b := f.startBulk(dlqtest.Bulk("orders", 1))
@@ -91,7 +91,7 @@ var cameBack = map[string]func(*testing.T, fixture){
 			require.Len(t, page, n)
 			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
 			jobs[i] = b
-			if i == 0 { // the next one cannot start before
+			if i == 0 { // the next job cannot start while this job runs
 				f.end(b.ID, dlq.JobCompleted)
 			}
 		}

@@ -185,7 +185,7 @@ var actionJobs = map[string]func(*testing.T, fixture){
 		require.NoError(t, err)
 		require.Equal(t, running, joined)
 		f.startAction(dlq.KindRevive, dlq.Filter{Topic: "users"})
-		f.startBulk(dlqtest.Bulk("orders", 1)) // which retries, and changes nothing
+		f.startBulk(dlqtest.Bulk("orders", 1)) // a bulk retry may run beside a bulk change
 		f.end(running.ID, dlq.JobCompleted)
 		f.startAction(dlq.KindRevive, dlq.Filter{Topic: "orders.dlq"})
 	},

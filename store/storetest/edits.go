@@ -164,7 +164,7 @@ var edits = map[string]func(*testing.T, fixture){
 		copied, err := f.Replace(t.Context(), nil, original.ID, f.editedCopy(original.ID, "x"))
 		require.NoError(t, err)
 		require.Equal(t, before.ID, copied.GroupID)
-		for range 2 { // before and after the sums have the changes
+		for range 2 { // first with changes that are not in the sums, then with sums only
 			after := f.group(original.GroupID)
 			require.Equal(t, before.Arrived, after.Arrived)
 			require.Equal(t, before.LastSeen, after.LastSeen)

@@ -67,8 +67,8 @@ func RunWithoutOutbox(t *testing.T, store Store) {
 	require.Empty(t, f.unpublished())
 }
 
-// exhaustInEveryWay stores four messages and exhausts them: on arrival, by a single retry,
-// by the sweeper, and by a bulk retry of the topic "bulk".
+// exhaustInEveryWay stores four messages and exhausts each in another way: on arrival, by a single
+// retry, by the sweeper, and by a bulk retry of the topic "bulk".
 func (f fixture) exhaustInEveryWay() []dlq.Message {
 	f.t.Helper()
 	stored := f.store(

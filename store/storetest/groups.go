@@ -103,7 +103,7 @@ var groups = map[string]func(*testing.T, fixture){
 			}
 		}
 		f.store(dlqtest.Arrival(dlqtest.Cause("0")))
-		for range 2 { // with changes, and with sums only
+		for range 2 { // first with changes that are not in the sums, then with sums only
 			for sort, want := range map[dlq.GroupSort][]string{
 				dlq.GroupsByFirstSeen: {"4", "3", "2", "1", "0"},
 				dlq.GroupsByLastSeen:  {"0", "4", "3", "2", "1"},
@@ -257,7 +257,7 @@ var groups = map[string]func(*testing.T, fixture){
 		f.store(dlqtest.Arrival(noPrice, inShop))
 		f.store(dlqtest.Arrival(noStock))
 		byLast := dlq.GroupQuery{Sort: dlq.GroupsByLastSeen, Within: orders, PageSize: 1}
-		for range 2 { // with changes, and with sums only
+		for range 2 { // first with changes that are not in the sums, then with sums only
 			f.store(dlqtest.Arrival(noPrice, inShop))
 			g, err := f.Group(t.Context(), shown.GroupID, orders)
 			require.NoError(t, err)
@@ -403,7 +403,7 @@ var groups = map[string]func(*testing.T, fixture){
 	"a failure from before the fix does not open the group": func(t *testing.T, f fixture) {
 		id := f.store(dlqtest.Arrival(noPrice))[0].GroupID
 		f.fix(id, dlq.EndOffset{Topic: "orders", Partition: 0, Offset: 100})
-		f.store(dlqtest.Arrival(noPrice, ordersAt(0, 99, fixedAt.Add(time.Minute))), // clocks differ
+		f.store(dlqtest.Arrival(noPrice, ordersAt(0, 99, fixedAt.Add(time.Minute))), // the clock of another program differs
 			dlqtest.Arrival(noPrice, ordersAt(0, 5, time.Time{})))
 		unknown := dlqtest.Arrival(noPrice)
 		unknown.Record.Timestamp = earlier

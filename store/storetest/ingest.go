@@ -22,7 +22,7 @@ var ingest = map[string]func(*testing.T, fixture){
 
 	"the order of the batch is the order of arrival": func(t *testing.T, f fixture) {
 		arrivals := dlqtest.Arrivals(300)
-		// Neither ids nor offsets may decide.
+		// The order of arrival must follow neither ids nor offsets.
 		for i := range arrivals[:150] {
 			j := len(arrivals) - 1 - i
 			arrivals[i], arrivals[j] = arrivals[j], arrivals[i]
@@ -84,7 +84,7 @@ var ingest = map[string]func(*testing.T, fixture){
 			group.Go(func() {
 				arrivals := make([]dlq.Arrival, batch)
 				for i := range arrivals {
-					// Each writer has another order, as partitions come in any.
+					// Each writer has another order, since partitions come in any order.
 					arrivals[i] = dlqtest.Arrival(dlqtest.Source(sources[(i*(2*w+1)+w*7)%batch]))
 				}
 				n, err := f.StoreArrivals(t.Context(), arrivals)
@@ -224,7 +224,7 @@ var ingest = map[string]func(*testing.T, fixture){
 		a := dlqtest.Arrival()
 		f.store(a)
 		require.NoError(t, f.Delete(t.Context(), nil, a.ID))
-		f.store(a) // only the position of its partition prevents that
+		f.store(a) // without the position of its partition, a deleted message is stored again
 	},
 
 	"a new message is PENDING and was never retried": func(t *testing.T, f fixture) {
@@ -294,7 +294,7 @@ var ingest = map[string]func(*testing.T, fixture){
 		for _, a := range hostile {
 			arrivals = append(arrivals, a)
 		}
-		f.store(arrivals...) // all in one batch: one bad row must not cost the others
+		f.store(arrivals...) // all in one batch: a bad row must not prevent the other rows
 		for name, a := range hostile {
 			d := f.detail(a.ID)
 			require.Equal(t, a.Record, d.Record, name)

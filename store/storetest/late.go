@@ -55,7 +55,7 @@ func (f fixture) deliveredBy(id dlq.ID, owner dlq.Owner) (offsets []int64) {
 	return offsets
 }
 
-// late has the cases of deliveries that become known after the owner has lost its claim.
+// late has the cases of deliveries that were acknowledged after the owner had lost its claim.
 var late = map[string]func(*testing.T, fixture){
 	"a delivered message is RESOLVED, whatever became of it meanwhile": func(t *testing.T, f fixture) {
 		for name, lose := range map[string]func(id dlq.ID) dlq.Owner{

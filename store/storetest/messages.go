@@ -102,7 +102,7 @@ var messages = map[string]func(*testing.T, fixture){
 		_, err = f.Revive(t.Context(), nil, dlq.NewID())
 		require.ErrorIs(t, err, dlq.ErrNotFound)
 		for id, status := range map[dlq.ID]dlq.Status{pending: dlq.StatusPending, retrying: dlq.StatusRetrying, resolved: dlq.StatusResolved,
-			sending: dlq.StatusDead} { // its publish may not have ended
+			sending: dlq.StatusDead} { // the publish of this message may not have ended
 			before := f.message(id)
 			_, err := f.Revive(t.Context(), nil, id)
 			var refused *dlq.NotRetryableError

@@ -36,7 +36,7 @@ var order = map[string]func(*testing.T, fixture){
 		page := f.tryClaim(lane).Page
 		f.finalizePage(lane, []dlq.PageOutcome{outcome(page[0], dlq.ResultFailed), outcome(page[1], dlq.ResultRejected),
 			outcome(page[2], dlq.ResultDelivered), outcome(page[3], dlq.ResultFailed)})
-		_, err := f.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 100) // also after the failed message was archived
+		_, err := f.ArchiveBatch(t.Context(), dlq.ArchiveRun{}, 0, 100) // the key of an archived message stays blocked
 		require.NoError(t, err)
 		require.NoError(t, f.SetStepLimit(t.Context(), b.ID, nil))
 		page = f.tryClaim(lane).Page
@@ -77,7 +77,7 @@ var order = map[string]func(*testing.T, fixture){
 		page = f.claimEventually(lane).Page
 		require.Equal(t, []dlq.ID{stored[1].ID, stored[3].ID}, envelopeIDs(page), "without the one that the other client has retried")
 
-		// The same when the other client claims a waiting message.
+		// The lane also waits when the other client claims a waiting message.
 		f.finalizePage(lane, requeuedPage(page, keyQueue(1, 0)))
 		owner = f.claim(stored[1].ID)
 		require.Empty(t, f.tryClaim(lane).Page)
@@ -117,7 +117,7 @@ var order = map[string]func(*testing.T, fixture){
 			page = f.claimEventually(other).Page
 			require.Equal(t, ids(stored[2:3]), envelopeIDs(page))
 
-			// The same when it claims one of the key while the other job's waits in a queue.
+			// The same holds when one claims a message of the key while the message of other waits in a queue.
 			f.finalizePage(other, requeuedPage(page, keyQueue(1, 0)))
 			f.setStepLimit(one.Job, 1)
 			claimed = f.tryClaim(one).Page
@@ -178,7 +178,7 @@ var order = map[string]func(*testing.T, fixture){
 		lane := f.startLane()
 		page := f.tryClaim(lane).Page
 		f.finalizePage(lane, requeuedPage(page, dlq.Wait{Target: partition0, Tries: 1}))
-		page = f.tryClaim(lane).Page // one tries the target
+		page = f.tryClaim(lane).Page // one message tries the target
 		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], partition0)})
 		single := f.claim(stored[1].ID)
 		var sent []dlq.ID
@@ -210,8 +210,8 @@ var order = map[string]func(*testing.T, fixture){
 	},
 }
 
-// chaos is a publisher whose partitions open and close at random and which refuses
-// messages, with operators who retry single messages.
+// chaos is a publisher that refuses messages and whose partitions open and close at random. It also
+// is the operators who retry single messages.
 type chaos struct {
 	fixture
 	seed     uint64
@@ -274,7 +274,7 @@ func (c *chaos) publish(claim dlq.LaneClaim) []dlq.PageOutcome {
 	return outcomes
 }
 
-// disturb opens and closes partitions, and starts or ends single retries. When calm, it
+// disturb opens and closes partitions, and starts or ends single retries. If calm is set, it
 // opens all partitions and ends all single retries.
 func (c *chaos) disturb(calm bool) {
 	for i := range c.closed {

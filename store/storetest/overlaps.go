@@ -105,7 +105,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 		for _, topic := range []string{"orders", "stock", "users", "shared", "nothing", ""} {
 			f.startBulk(dlqtest.Bulk(topic, 1))
 		}
-		// shared.dlq has messages in common with two of them; either may be named.
+		// shared.dlq has messages in common with two running jobs. The error may name either of them.
 		_, err := f.CreateJob(t.Context(), nil, dlqtest.Bulk("shared.dlq", 1))
 		var busy *dlq.JobBusyError
 		require.ErrorAs(t, err, &busy)
@@ -114,7 +114,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 
 	"jobs with limits conflict within both limits only": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrival(dlqtest.FromTopic("a.dlq", "orders")), dlqtest.Arrival(dlqtest.FromTopic("b.dlq", "orders")),
-			dlqtest.Arrival(dlqtest.FromTopic("a.dlq", "b.dlq"))) // whoever writes to a.dlq can name any original topic
+			dlqtest.Arrival(dlqtest.FromTopic("a.dlq", "b.dlq"))) // a producer of a.dlq can name any original topic
 		const onlyA, onlyB, both, none = "^(a.dlq)$", "^(b.dlq)$", "^([ab].dlq)$", "^(c.dlq)$"
 		for _, c := range []struct {
 			first, second dlq.Filter
@@ -128,7 +128,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 			{dlq.Filter{Topic: "orders", Within: onlyA}, dlq.Filter{Topic: "orders", Within: both}, true},
 			{dlq.Filter{Topic: "orders", Within: onlyA}, dlq.Filter{Topic: "orders"}, true},
 			{dlq.Filter{Topic: "a.dlq", Within: both}, dlq.Filter{Topic: "orders", Within: onlyA}, true},
-			{dlq.Filter{Topic: "a.dlq", Within: onlyA}, dlq.Filter{Topic: "b.dlq"}, true}, // it has the messages that name b.dlq
+			{dlq.Filter{Topic: "a.dlq", Within: onlyA}, dlq.Filter{Topic: "b.dlq"}, true}, // a.dlq has messages that name b.dlq
 			{dlq.Filter{Topic: "nothing", Within: onlyA}, dlq.Filter{Topic: "nothing", Within: onlyA}, true},
 		} {
 			for _, order := range [][2]dlq.Filter{{c.first, c.second}, {c.second, c.first}} {
@@ -207,7 +207,7 @@ var overlaps = map[string]func(*testing.T, fixture){
 			filter dlq.Filter
 			want   bool
 		}{
-			{"orders", dlq.Filter{}, false}, // from several topics, all to one
+			{"orders", dlq.Filter{}, false}, // from several topics, all to one target
 			{"nothing", dlq.Filter{}, false},
 			{"shared.dlq", dlq.Filter{}, true},
 			{"shared.dlq", dlq.Filter{Key: []byte("k")}, false},

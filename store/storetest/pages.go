@@ -30,7 +30,7 @@ var pages = map[string]func(*testing.T, fixture){
 				require.Equal(t, "orders", e.OriginalTopic)
 			}
 			claimed = append(claimed, envelopeIDs(page)...)
-			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultFailed)) // PENDING again, but the cursor has passed it
+			f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultFailed)) // PENDING again, but behind the cursor
 		}
 		require.Equal(t, arrivalIDs(a), claimed)
 		m := f.message(a[0].ID)
@@ -150,7 +150,7 @@ var pages = map[string]func(*testing.T, fixture){
 	"nothing is claimed before a page that a restore of the database brought back": func(t *testing.T, f fixture) {
 		f.store(dlqtest.Arrivals(dlq.PageSize + 1)...)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
-		page := f.claimPage(lane) // the attempt believes that it has finalized it
+		page := f.claimPage(lane) // the attempt believes that it has finalized the page
 		lane.Finalized = true
 		claim := f.tryClaim(lane)
 		require.True(t, claim.Unfinished)
@@ -214,10 +214,10 @@ var pages = map[string]func(*testing.T, fixture){
 			} else {
 				require.Equal(t, ids(stored[4:5]), ids(want), "a large message has its own page")
 			}
-			// Requeued, they are claimed from a queue in the same way.
+			// When the messages are requeued, they are claimed from a queue in the same way.
 			f.finalizePage(lane, requeuedPage(claim.Page, keyQueue(1, 0)))
 			var again []dlq.ID
-			for range want { // each has a key of its own
+			for range want { // each message has a key of its own
 				page := f.claimEventually(lane).Page
 				again = append(again, envelopeIDs(page)...)
 				f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
@@ -239,7 +239,7 @@ var pages = map[string]func(*testing.T, fixture){
 		}
 		f.pause(lane.Job, "operator")
 		f.resume(lane.Job)
-		page := f.tryClaim(lane).Page // one tries the target
+		page := f.tryClaim(lane).Page // one message tries the target
 		require.Equal(t, ids(stored[1:2]), envelopeIDs(page))
 		f.finalizePage(lane, []dlq.PageOutcome{delivered(page[0], partition0)})
 		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID, stored[3].ID}, envelopeIDs(f.claimEventually(lane).Page))
@@ -257,11 +257,11 @@ var pages = map[string]func(*testing.T, fixture){
 		}
 
 		outcomes := dlqtest.Outcomes(page, dlq.ResultDelivered)
-		outcomes[6] = outcome(page[6], dlq.ResultFailed) // it stays DEAD, and stored[5] was delivered
+		outcomes[6] = outcome(page[6], dlq.ResultFailed) // stored[6] stays DEAD, and stored[5] was delivered
 		outcomes[2] = outcome(page[2], dlq.ResultFailed)
 		outcomes[3] = outcome(page[3], dlq.ResultRejected)
 		outcomes[4] = outcome(page[4], dlq.ResultWaiting)
-		outcomes[7] = outcome(page[7], dlq.ResultFailed) // its last retry
+		outcomes[7] = outcome(page[7], dlq.ResultFailed) // the last retry of this message
 		outcomes[0].Outcome = acknowledged(outcomes[0].Outcome, 3, 1<<40)
 		outcomes = append(outcomes, outcome(page[0], dlq.ResultFailed), dlq.PageOutcome{Outcome: dlqtest.Delivered(dlq.NewID()), RetryCount: 1})
 		want := dlq.JobCounts{Retried: 3, Failed: 1, Dead: 2}

@@ -11,14 +11,14 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// requeued requeues a message.
+// requeued is the outcome that puts a message into a queue.
 func requeued(e dlq.PageEnvelope, wait dlq.Wait) dlq.PageOutcome {
 	o := outcome(e, dlq.ResultWaiting)
 	o.Wait = wait
 	return o
 }
 
-// requeuedPage requeues a whole page.
+// requeuedPage has the outcome requeued for each message of a page.
 func requeuedPage(page []dlq.PageEnvelope, wait dlq.Wait) []dlq.PageOutcome {
 	outcomes := make([]dlq.PageOutcome, len(page))
 	for i := range page {
@@ -27,7 +27,7 @@ func requeuedPage(page []dlq.PageEnvelope, wait dlq.Wait) []dlq.PageOutcome {
 	return outcomes
 }
 
-// delivered ends a message that its target acknowledged.
+// delivered is the outcome of a message that its target acknowledged.
 func delivered(e dlq.PageEnvelope, target dlq.Target) dlq.PageOutcome {
 	o := outcome(e, dlq.ResultDelivered)
 	o.Target = target
@@ -76,7 +76,7 @@ var queues = map[string]func(*testing.T, fixture){
 		f.setStepLimit(lane.Job, 4)
 		page := f.tryClaim(lane).Page
 		require.Equal(t, ids(stored[:4]), envelopeIDs(page))
-		// b is delivered to another partition.
+		// The message b is delivered to another partition.
 		outcomes := requeuedPage(page, dlq.Wait{Target: partition0, Tries: 1, For: time.Hour})
 		outcomes[1] = delivered(page[1], dlq.Target{Topic: "orders", Partition: 1})
 		require.Equal(t, dlq.JobCounts{Retried: 1}, f.finalizePage(lane, outcomes))

@@ -17,7 +17,7 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		f.store(dlqtest.Arrivals(2 * rate)...)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Rate(rate))), 0)
 		require.NotEmpty(t, f.tryClaim(lane).Page)
-		<-time.After(time.Second) // in which the job sends nothing
+		<-time.After(time.Second) // the job sends nothing in this second
 		began, claimed := time.Now(), 0
 		for {
 			claim := f.tryClaim(lane)
@@ -65,7 +65,7 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		require.Len(t, f.tryClaim(lane).Page, 1)
 		claim := f.tryClaim(lane)
 		require.LessOrEqual(t, claim.Wait, time.Second)
-		require.Greater(t, claim.Wait+time.Since(began), 850*time.Millisecond) // a tenth may have passed before
+		require.Greater(t, claim.Wait+time.Since(began), 850*time.Millisecond) // a tenth of a second may have passed before
 		claimed := 1 + len(claim.Page)
 		require.LessOrEqual(t, claimed, 2)
 		require.NoError(t, f.SetJobRate(t.Context(), nil, b.ID, -1))

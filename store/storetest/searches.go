@@ -11,7 +11,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// failure changes the facts about the failure, which the headers of a dead letter have.
+// failure changes the facts about the failure, which come from the headers of a dead letter.
 func failure(change func(*dlq.Failure)) func(*dlq.Arrival) {
 	return func(a *dlq.Arrival) { change(&a.Failure) }
 }

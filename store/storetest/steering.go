@@ -18,7 +18,7 @@ import (
 var steering = map[string]func(*testing.T, fixture){
 	"waiting messages are claimed again, in order, once": func(t *testing.T, f fixture) {
 		stored := f.store(append([]dlq.Arrival{dlqtest.Arrival(dlqtest.Retries(1, 3))}, dlqtest.Arrivals(2*dlq.PageSize)...)...)
-		f.retry(stored[2].ID, dlq.ResultFailed) // has an earlier attempt
+		f.retry(stored[2].ID, dlq.ResultFailed) // the message has an earlier attempt
 		before := f.message(stored[2].ID)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		first := f.claimPage(lane)
@@ -105,7 +105,7 @@ var steering = map[string]func(*testing.T, fixture){
 		}
 		require.EqualValues(t, len(unsent), paused.Waiting)
 		require.Equal(t, "dinner", f.pause(b.ID, "dinner").Reason)
-		f.requireFenced(lanes[0], dlqtest.Outcomes(sent[:40], dlq.ResultDelivered)) // again
+		f.requireFenced(lanes[0], dlqtest.Outcomes(sent[:40], dlq.ResultDelivered)) // a second time
 		f.requireFenced(lanes[0], dlqtest.Outcomes(sent, dlq.ResultFailed))         // too late
 		for i, lane := range lanes {
 			require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(lane))
@@ -120,7 +120,7 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Equal(t, dlq.JobRunning, resumed.State)
 		require.NotEqual(t, "dinner", resumed.Reason)
 		again := f.resume(b.ID)
-		again.RecentPerSecond = resumed.RecentPerSecond // which falls as time passes
+		again.RecentPerSecond = resumed.RecentPerSecond // the rate falls as time passes
 		require.Equal(t, resumed, again, "again changes nothing")
 		next := f.claimPage(lanes[0])
 		require.Equal(t, envelopeIDs(sent[40:]), envelopeIDs(next))
@@ -267,7 +267,7 @@ var steering = map[string]func(*testing.T, fixture){
 		}
 		found := f.job(b.ID)
 		require.LessOrEqual(t, found.RecentPerSecond, float64(processed))
-		elapsed := max(1, time.Since(b.StartedAt).Seconds()+1) // clocks of two programs
+		elapsed := max(1, time.Since(b.StartedAt).Seconds()+1) // the clocks of two programs differ
 		require.Greater(t, found.RecentPerSecond, float64(processed)/min(10, elapsed)*0.5)
 	},
 
@@ -296,7 +296,7 @@ var steering = map[string]func(*testing.T, fixture){
 						if lane, err = f.OpenLane(t.Context(), b.ID, number, dlq.LaneAttempt{}); err == nil {
 							err = f.ReleasePage(t.Context(), lane)
 						}
-						time.Sleep(time.Millisecond) // so that it does not only open lanes
+						time.Sleep(time.Millisecond) // otherwise this goroutine would only open lanes
 					}
 					if err == nil && len(claim.Page) > 0 {
 						from := rand.IntN(len(claim.Page) + 1) //nolint:gosec // any number will do; the rest is requeued
@@ -328,7 +328,7 @@ var steering = map[string]func(*testing.T, fixture){
 		require.Equal(t, ended.Counts, f.job(b.ID).Counts)
 		require.Equal(t, ended.Matched, ended.Counts.Done())
 		resolved := f.list(dlq.ListQuery{Filter: dlq.Filter{Topic: "orders", Statuses: []dlq.Status{dlq.StatusResolved}}, PageSize: messages})
-		// A delivery that became known after its claim was taken away is an attempt. After the end it is not counted.
+		// A delivery that was acknowledged after its claim was lost is an attempt. After the end of the job it is not counted.
 		late := int64(0)
 		for _, m := range resolved.Messages {
 			if slices.ContainsFunc(f.detail(m.ID).Attempts, func(a dlq.Attempt) bool { return a.Result == dlq.ResultDelivered }) {

@@ -1,5 +1,5 @@
-// Package storetest is the contract of a store, as tests. Package postgres passes all of them, and package
-// memory passes the tests of its methods.
+// Package storetest is the contract of a store, as tests. Package postgres passes all tests, and package
+// memory passes the tests of its own methods.
 package storetest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// Store has all methods of a store. Packages that use a store declare interfaces of the
+// Store has all methods of a store. Packages that use a store declare interfaces with the
 // methods that they need.
 type Store interface {
 	Basic
@@ -85,8 +85,8 @@ type Store interface {
 	PublishWatermarks(ctx context.Context, lease dlq.WatermarkLease, watermarks *dlq.Watermarks) error
 }
 
-// Run runs the contract tests. open returns an empty store whose topics are the topics of
-// dlqtest.Topics and that keeps exhausted messages, and closes it with the test.
+// Run runs the contract tests. open returns an empty store with the topics of dlqtest.Topics and
+// with an outbox, and closes the store at the end of the test.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	run(t, open, ingest, messages, lists, retries, bulks, pages, overlaps, steering, queues, order, rateLimits, previews, cameBack, chains, archives, sweeps,
 		exhausted, late, actions, actionJobs, within, audits, singleRetries, groups, searches, redirects, edits, verified, handIns, origins, basics, series)

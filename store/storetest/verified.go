@@ -110,7 +110,7 @@ var verified = map[string]func(*testing.T, fixture){
 		f.publish(9, time.Now())
 		require.Equal(t, yes, f.verdict(first))
 		partition, offset := int32(0), int64(8)
-		f.store(cameBackFrom(first), dlqtest.Arrival(func(a *dlq.Arrival) { // this one has lost the header with the id
+		f.store(cameBackFrom(first), dlqtest.Arrival(func(a *dlq.Arrival) { // this message has lost the header with the id
 			a.Origin.Partition, a.Origin.Offset = &partition, &offset
 		}))
 		cameBack := dlq.Verdict{Verified: dlq.VerifiedNo, Reason: dlq.ReasonCameBack, Target: "orders"}

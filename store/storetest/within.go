@@ -85,7 +85,7 @@ var within = map[string]func(*testing.T, fixture){
 		limited := f.startBulk(dlqtest.Bulk("orders.v1", 1, dlqtest.Filter(dlq.Filter{Topic: "orders.v1", Within: limit})))
 		ofDeadLetters := f.startBulk(dlqtest.Bulk("orders.dlq", 1))
 		for range 3 {
-			f.startBulk(dlqtest.Bulk(fmt.Sprint("orders.", dlq.NewID()), 1)) // has the messages of every dead-letter topic
+			f.startBulk(dlqtest.Bulk(fmt.Sprint("orders.", dlq.NewID()), 1)) // has messages of every dead-letter topic
 		}
 		seen := func(q dlq.JobQuery) (ids []dlq.ID) {
 			q.PageSize = 2
