@@ -13,7 +13,7 @@ func UpWith(ctx context.Context, pool *pgxpool.Pool, files fs.FS, o Options) err
 	return UpAs(ctx, pool, o)
 }
 
-// Required is the version that a program with these files cannot do without.
+// Required is the newest version that a program with these files cannot do without.
 func Required(files fs.FS) (int, error) {
 	list, err := versions(files)
 	if err != nil {

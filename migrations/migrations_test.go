@@ -46,7 +46,7 @@ func texts(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) []string {
 	return list
 }
 
-// version is that of the schema, with its mark while a process is or was at work.
+// version is the version of the schema, marked as dirty if a migration is running or was interrupted.
 func version(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
 	return strings.Join(texts(t, pool, `SELECT version || CASE WHEN dirty THEN ' dirty' ELSE '' END FROM public.schema_migrations`), ",")
@@ -154,7 +154,7 @@ func TestEachMigrationAndItsWayBackMayRunAgain(t *testing.T) {
 	var before [][]string
 	for _, up := range ups {
 		before = append(before, schema(t, pool))
-		for range 2 { // as if it had been interrupted between its commit and the note of it
+		for range 2 { // as if the migration had been interrupted after its commit, before its version was recorded
 			apply(t, pool, up)
 		}
 	}
@@ -177,7 +177,7 @@ func TestAMigrationThatFailsChangesNothing(t *testing.T) {
 	require.Empty(t, texts(t, pool, `SELECT relname::text FROM pg_class WHERE relname = 'dlq_messages'`))
 }
 
-// So is one that was made before the first release, or by hand from the documented statements.
+// A schema that was made before the first release, or by hand from the documented statements, is refused too.
 func TestASchemaOfOtherMigrationsIsRefusedAndLeftAsItIs(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
@@ -204,7 +204,7 @@ func TestASchemaOfOtherMigrationsIsRefusedAndLeftAsItIs(t *testing.T) {
 	}
 }
 
-// So a release can be rolled back, and its earlier workers may restart while it is rolled out.
+// So a release can be rolled back, and workers of the previous release can restart while the release is rolled out.
 func TestAProgramWorksWithANewerSchemaUntilThatNamesALaterProgram(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -225,7 +225,7 @@ func TestAProgramWorksWithANewerSchemaUntilThatNamesALaterProgram(t *testing.T) 
 	}
 }
 
-// A release takes away only columns and tables that the release before it has stopped to need.
+// A release may remove only columns and tables that the previous release does not need any more.
 func TestAMigrationThatTakesSomethingAwayNamesTheOldestProgram(t *testing.T) {
 	t.Parallel()
 	takes := regexp.MustCompile(`(?i)\b(DROP (TABLE|COLUMN|VIEW|FUNCTION|PROCEDURE|SCHEMA|TYPE)|RENAME|SET NOT NULL|ALTER COLUMN \w+ TYPE|TRUNCATE)\b`)
@@ -234,7 +234,7 @@ func TestAMigrationThatTakesSomethingAwayNamesTheOldestProgram(t *testing.T) {
 	for _, file := range files {
 		sql, err := migrations.Files.ReadFile(file)
 		require.NoError(t, err)
-		if file >= "010" && takes.Match(sql) { // the first release has those before
+		if file >= "010" && takes.Match(sql) { // earlier files are in the first release
 			require.Contains(t, string(sql), "UPDATE dlq.dlq_schema SET oldest_program", file)
 		}
 	}
@@ -299,7 +299,7 @@ func TestEveryMigrationMayRunAgain(t *testing.T) {
 	require.NoError(t, migrations.Up(t.Context(), pool))
 	fill(t, pool)
 	made, filled := schema(t, pool), contents(t, pool)
-	// As if each had been interrupted between its commit and the note of it.
+	// As if each migration had been interrupted after its commit, before its version was recorded.
 	for v := newest - 1; v > 0; v-- {
 		exec(t, pool, `UPDATE public.schema_migrations SET version = $1`, v)
 		require.NoError(t, migrations.Up(t.Context(), pool), v)
@@ -308,7 +308,7 @@ func TestEveryMigrationMayRunAgain(t *testing.T) {
 	}
 }
 
-// A user of that name finds the schema dlq before public.
+// A user whose name is dlq finds the schema dlq before public.
 func TestAUserNamedAsTheSchemaKeepsOneVersion(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)

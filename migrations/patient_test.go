@@ -34,7 +34,7 @@ func release(t *testing.T, more map[string]string) fs.FS {
 	return files
 }
 
-// told is a log, and what it was told first.
+// told returns a log, and a channel with the first message of the log.
 func told() (log func(string), first <-chan string) {
 	messages := make(chan string, 1)
 	return func(message string) {
@@ -45,7 +45,7 @@ func told() (log func(string), first <-chan string) {
 	}, messages
 }
 
-// inBackground migrates, and gives the result at the end.
+// inBackground starts a migration. The channel gets its result.
 func inBackground(t *testing.T, pool *pgxpool.Pool, files fs.FS, o migrations.Options) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -72,7 +72,7 @@ func TestAMigrationLetsReadersPassWhileItWaitsForALongOne(t *testing.T) {
 			files := release(t, map[string]string{"904_add": `ALTER TABLE dlq.dlq_messages ADD COLUMN IF NOT EXISTS note TEXT`})
 			done := inBackground(t, pool, files, migrations.Options{Log: log})
 			require.Regexp(t, `waits for the locks of other sessions, and tries again in 1s; the oldest is pid \d+, pg_dump of user`, <-first)
-			exec(t, pool, `SELECT FROM `+table) // it is between two attempts
+			exec(t, pool, `SELECT FROM `+table) // the migration is between two attempts
 			require.NoError(t, migrations.Check(t.Context(), pool), "programs of this version go on")
 			require.NoError(t, dump.Rollback(t.Context()))
 			require.NoError(t, <-done)
@@ -232,7 +232,7 @@ func TestAStartLeavesTheIndexesOfLargeTables(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
 	later := map[string]string{
-		// One row fills a page.
+		// Each row fills a page.
 		"904_large": `CREATE TABLE dlq.large (id INT, filler TEXT) WITH (fillfactor = 10);
 			INSERT INTO dlq.large SELECT n, repeat('x', 1000) FROM generate_series(1, 17000) AS n`,
 	}

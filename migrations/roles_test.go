@@ -21,8 +21,8 @@ type administrator struct {
 	created []string // users and roles
 }
 
-// setUp runs the statements that the documentation gives to an administrator, with names of
-// its own for the database and the roles.
+// setUp runs the statements that the documentation gives to an administrator. It uses other names
+// for the database and the roles.
 func setUp(t *testing.T) *administrator {
 	t.Helper()
 	a, other := &administrator{}, empty(t)

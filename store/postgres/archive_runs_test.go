@@ -24,7 +24,7 @@ func archived(t *testing.T, messages int) (*postgres.Store, *pgxpool.Pool) {
 	return s, pool
 }
 
-// move archives and purges a batch each for a run.
+// move archives a batch and purges a batch for a run.
 func move(t *testing.T, s *postgres.Store, runID string, archive, purge int) {
 	t.Helper()
 	run := dlq.ArchiveRun{WorkflowID: "dlq-archive-1", RunID: runID}

@@ -45,7 +45,7 @@ func TestArraysAreReadAsTheDriversOwn(t *testing.T) {
 			require.NoError(t, err)
 			theirs, err := pgtype.NewMap().Encode(a.oid, pgtype.BinaryFormatCode, a.value, nil)
 			require.NoError(t, err)
-			const nulls = 7 // whether there are nulls: the server looks for itself
+			const nulls = 7 // the server does not read this flag, but looks for nulls itself
 			ours[nulls], theirs[nulls] = 0, 0
 			require.Equal(t, theirs, ours, "%d elements of %s", n, name)
 		}
@@ -59,7 +59,7 @@ func TestANilSliceIsNull(t *testing.T) {
 	require.Nil(t, encoded)
 }
 
-// BenchmarkArrays compares with the driver's own encoding.
+// BenchmarkArrays compares our encoding with the driver's own encoding.
 func BenchmarkArrays(b *testing.B) {
 	for name, types := range map[string]*pgtype.Map{"driver": pgtype.NewMap(), "ours": ofArrays()} {
 		b.Run(name, func(b *testing.B) {

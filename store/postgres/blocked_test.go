@@ -65,7 +65,7 @@ func TestALockOfAnotherTransactionBlocksAPageButNotTheJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := dbtest.New(t)
-			// The pool's only connection prepares its statements here.
+			// The pool's only connection prepares its statements before the lock is taken.
 			p, lane, page := startPages(t, dbtest.Pool(t, pool.Config().ConnString()+"&pool_max_conns=1"), 2*dlq.PageSize)
 			unknown := dlq.PageOutcome{Outcome: dlqtest.Delivered(dlq.NewID()), RetryCount: 1}
 			_, err := p.FinalizePage(t.Context(), lane, []dlq.PageOutcome{unknown})
@@ -155,8 +155,8 @@ func TestAFinalizeIsUndoneWhenANewerAttemptTookTheLaneMeanwhile(t *testing.T) {
 	require.Equal(t, dlq.PageResult{Counts: dlq.JobCounts{Retried: dlq.PageSize}, Ended: dlq.PageSize}, ended)
 }
 
-// A new connection prepares its statements first. That waits for the lock of a table as
-// long as the caller waits.
+// A new connection prepares its statements first. The preparation waits for the lock of a table
+// as long as the caller waits.
 func TestALockBlocksANewConnectionForAsLongAsItsCallerWaits(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -254,7 +254,7 @@ func TestOnlyOneLaneTriesAClosedTarget(t *testing.T) {
 	}
 	_, err := p.FinalizePage(t.Context(), lane, outcomes)
 	require.NoError(t, err)
-	release := holdLock(t, pool, `SELECT FROM dlq.dlq_job_queues FOR NO KEY UPDATE`) // as another lane that tries the target
+	release := holdLock(t, pool, `SELECT FROM dlq.dlq_job_queues FOR NO KEY UPDATE`) // like another lane that tries the target
 	claim, _, err := p.NextPage(t.Context(), lane, nil, true)
 	require.NoError(t, err)
 	require.Empty(t, claim.Page)
@@ -314,7 +314,7 @@ func TestPagesPausesAndEndsDoNotDeadlock(t *testing.T) {
 					return
 				default:
 				}
-				if err := step(); err != nil && !errors.Is(err, dlq.ErrFenced) && !errors.Is(err, dlq.ErrBlocked) { // as their callers do
+				if err := step(); err != nil && !errors.Is(err, dlq.ErrFenced) && !errors.Is(err, dlq.ErrBlocked) { // as the callers do
 					failures[i] = err
 					return
 				}
@@ -369,7 +369,7 @@ func TestPagesPausesAndEndsDoNotDeadlock(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ended.Counts, found.Counts)
 	require.EqualValues(t, messages, ended.Counts.Done())
-	// A delivery that became known after its claim was taken away is an attempt. After the end it is not counted.
+	// A delivery that was acknowledged after its claim was lost is an attempt. After the end of the job it is not counted.
 	late := count(t, pool, `SELECT count(DISTINCT message_id) FROM dlq.dlq_retry_attempts WHERE result = 'delivered'`)
 	resolved := count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RESOLVED' AND retry_count = 1`)
 	uncounted := resolved - ended.Counts.Retried
@@ -378,7 +378,7 @@ func TestPagesPausesAndEndsDoNotDeadlock(t *testing.T) {
 	require.Zero(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_job_waiting`))
 }
 
-// The claim is forgotten, but the target has the messages.
+// The restored database does not have the claim, but the target has the messages.
 func TestADeliveryCountsAlthoughARestoreForgotItsClaim(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

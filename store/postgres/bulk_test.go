@@ -30,7 +30,7 @@ func TestLanesOfSeveralWorkersShareOneRate(t *testing.T) {
 	require.NoError(t, err)
 	b, err := workers[0].CreateJob(t.Context(), nil, dlqtest.Bulk("orders", lanes, dlqtest.Rate(rate)))
 	require.NoError(t, err)
-	// claimed is a claim with messages. The database made it between the two times.
+	// claimed is a claim with messages, which the database made between the two times.
 	type claimed struct {
 		began, ended time.Time
 		messages     int
@@ -55,7 +55,7 @@ func TestLanesOfSeveralWorkersShareOneRate(t *testing.T) {
 	require.NoError(t, errors.Join(failures...))
 
 	all := slices.Concat(claims...)
-	const burst = rate / 5 // a tenth of a second unused, and a tenth in advance
+	const burst = rate / 5 // messages of a tenth of a second that was unused, and of a tenth of a second in advance
 	for _, from := range all {
 		for _, to := range all {
 			sum := 0
@@ -101,7 +101,7 @@ func TestAClaimThatWaitedWhileTheJobWasPausedIsEmpty(t *testing.T) {
 		var claim dlq.LaneClaim
 		group.Go(func() { claim, _, claimed = p.NextPage(t.Context(), dlqtest.Lane(b, 0), nil, true) })
 		waitForLocks(t, pool, 1)
-		if rate == 0 { // else the claim has the job's row
+		if rate == 0 { // with a rate limit, the claim has the job's row already
 			_, err = p.StopJob(t.Context(), nil, b.ID, dlq.JobPausing, "operator")
 			require.NoError(t, err)
 		}
@@ -118,7 +118,7 @@ func TestAClaimThatWaitedWhileTheJobWasPausedIsEmpty(t *testing.T) {
 	}
 }
 
-// A cancelled retry releases its message, also when the claim is still committing.
+// A cancelled retry releases its message, even while its claim is still being committed.
 func TestAClaimThatIsBeingCommittedIsReleased(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -204,8 +204,8 @@ func lockJob(t *testing.T, pool *pgxpool.Pool) (unlock func()) {
 	return sync.OnceFunc(func() { require.NoError(t, tx.Rollback(context.Background())) })
 }
 
-// Every claim with a limit writes the job's row. A claim without a limit only reads it, so
-// that no lane waits for another.
+// Every claim of a job with a limit writes the job's row. A claim of a job without a limit only reads
+// the row, so that no lane waits for another lane.
 func TestAnUnlimitedLaneDoesNotNeedTheJobsRow(t *testing.T) {
 	t.Parallel()
 	pool, p, b := startOfThree(t)
@@ -220,8 +220,8 @@ func TestAnUnlimitedLaneDoesNotNeedTheJobsRow(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// uncommitted stores an arrival. It has a number in the order of arrival, but is not
-// committed before release is called.
+// uncommitted stores an arrival in a transaction that is committed when release is called. The
+// message has its seq before that.
 func uncommitted(t *testing.T, pool *pgxpool.Pool, p *postgres.Store) (a dlq.Arrival, release func()) {
 	t.Helper()
 	a = dlqtest.Arrival()
@@ -247,7 +247,7 @@ func TestACreationWaitsForARunningIngest(t *testing.T) {
 	pool := dbtest.New(t)
 	p := postgres.New(pool, dlqtest.Topics(t))
 	first, release := uncommitted(t, pool, p)
-	second := dlqtest.Arrival() // later in the order, and committed first
+	second := dlqtest.Arrival() // it has a later seq, and is committed first
 	_, err := p.Ingest(t.Context(), []dlq.Arrival{second}, nil)
 	require.NoError(t, err)
 
@@ -366,7 +366,7 @@ func TestACountBlocksNoOtherCall(t *testing.T) {
 	require.EqualValues(t, 3, counted.Matched)
 }
 
-// All keys of this test are in the buckets that the first of four lanes has as long as nothing was counted.
+// Before the count, all keys of this test are in the buckets of the first of four lanes.
 func TestTheCountGivesTheLanesAboutAsManyMessagesEach(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -401,8 +401,8 @@ func TestTheCountGivesTheLanesAboutAsManyMessagesEach(t *testing.T) {
 	require.ElementsMatch(t, stored, claimed)
 }
 
-// A database that was restored may have a job from before its count, whose lanes go on until another run of the
-// workflow counts.
+// After a restore, the database may have a job from before its count. The lanes of the job go on until another run of
+// the workflow counts the messages.
 func TestALateCountLeavesTheLanesTheirBuckets(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

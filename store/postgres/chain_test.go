@@ -32,7 +32,7 @@ func TestAChainEndsAtACycleWrittenByHand(t *testing.T) {
 	}
 }
 
-// A statement by hand can make a message the previous one of many.
+// By hand, somebody may make one message the previous message of many messages.
 func TestAChainReadsNoFurtherThanItsLimit(t *testing.T) {
 	t.Parallel()
 	pool := filled(t)

@@ -77,8 +77,8 @@ func TestACancellationDoesNotWaitForASlowBatch(t *testing.T) {
 	require.Equal(t, dlq.ChangeStep{Stopped: true}, step)
 }
 
-// Else a batch that waited for another batch of its job would skip messages that are locked
-// for a moment.
+// A batch that waited for another batch of its job must not skip messages that are locked for a
+// moment.
 func TestALockOfTheJobMakesABatchSkipNoMessage(t *testing.T) {
 	t.Parallel()
 	pool, p, arrivals, job := startDelete(t)

@@ -52,7 +52,7 @@ func TestBulkChangesChangeRowsThatWereWrittenByHand(t *testing.T) {
 		action dlq.JobKind
 		change int64
 	}{
-		{dlq.KindDead, rows - 2}, // one is DEAD, and one RESOLVED
+		{dlq.KindDead, rows - 2}, // one message is DEAD, and one is RESOLVED
 		{dlq.KindRevive, rows - 1},
 		{dlq.KindDelete, rows},
 	} {
@@ -86,7 +86,7 @@ func TestABulkDeleteLeavesNeitherBytesNorAttempts(t *testing.T) {
 	requireExactCounts(t, pool)
 }
 
-// A claim locks more messages than it changes, so a short lock is waited for.
+// A claim locks more messages than it changes, so a bulk change waits for short locks.
 func TestABulkChangeWaitsForALockForASecondAndThenSkipsTheMessage(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -158,7 +158,7 @@ func TestABatchWhoseSessionDiedIsNotCounted(t *testing.T) {
 	var group sync.WaitGroup
 	var failure error
 	group.Go(func() { _, failure = p.Act(t.Context(), job, dlq.ChangeBatch) })
-	waitForLocks(t, pool, 1) // it has locked 700 messages
+	waitForLocks(t, pool, 1) // the batch has locked 700 messages
 	require.EqualValues(t, 1, count(t, pool, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 		WHERE datname = current_database() AND wait_event_type = 'Lock'`))
 	group.Wait()
@@ -173,8 +173,8 @@ func TestABatchWhoseSessionDiedIsNotCounted(t *testing.T) {
 	requireExactCounts(t, pool)
 }
 
-// Bulk retries, single calls and the archive change the messages at the same time. Every
-// call that loses a deadlock five times would fail.
+// Bulk retries, single calls and the archive change the messages at the same time. A call that
+// is in a deadlock five times in a row fails.
 func TestBulkChangesDoNotDeadlockWithOtherChanges(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	dlqtest.AtOnce(4) // many of them wait for locks and timeouts
+	dlqtest.AtOnce(4) // many tests wait for locks and timeouts
 	os.Exit(dbtest.Main(m))
 }
 

@@ -90,7 +90,7 @@ func TestCountsFollowEveryStatement(t *testing.T) {
 	require.Empty(t, topics)
 }
 
-// A program needs rights on the messages only, not on the counts.
+// A program that changes messages needs no rights on the tables of counts.
 func TestCountsNeedNoRights(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -158,7 +158,7 @@ func TestCountsBlockNoWriter(t *testing.T) {
 	require.EqualValues(t, writers*20+1, count(t, pool, `SELECT messages FROM dlq.dlq_topic_count_sums`))
 }
 
-// A cached plan that was made for few changes is used for many.
+// A cached plan that was made for few changes is used for many changes.
 func TestManyChangesAreFoldedAfterFew(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -175,8 +175,8 @@ func TestManyChangesAreFoldedAfterFew(t *testing.T) {
 	require.EqualValues(t, 150_008, count(t, pool, `SELECT sum(messages)::bigint FROM dlq.dlq_topic_count_sums`))
 }
 
-// A statement that changes messages of many groups leaves a row with an element for each. A fold of a thousand such
-// rows would take minutes.
+// A statement that changes messages of many groups leaves a row with an element for each group. A fold of a thousand
+// such rows would take minutes.
 func TestAFoldTakesFewRowsOfManyGroups(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -196,7 +196,7 @@ func TestAFoldTakesFewRowsOfManyGroups(t *testing.T) {
 	require.EqualValues(t, 2*groups, count(t, pool, `SELECT max(changes) FROM dlq.folds`))
 }
 
-// The server compresses the ids when an array has the same few again and again.
+// The server compresses an array of ids if it has the same few ids again and again.
 func TestAFoldTakesFewRowsOfManyMinutes(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -233,7 +233,7 @@ func TestRowsByHandDoNotStopTheFolds(t *testing.T) {
 	require.EqualValues(t, 3, count(t, pool, `SELECT messages FROM dlq.dlq_group_count_sums WHERE group_id = '00000000-0000-0000-0000-000000000001'`))
 }
 
-// noteFolds keeps the numbers of changes that each fold adds up in dlq.folds.
+// noteFolds makes the database store in dlq.folds how many changes each fold adds up.
 func noteFolds(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	for _, sql := range []string{
@@ -303,7 +303,7 @@ func TestAPageAndItsTotalAreOfOneSnapshot(t *testing.T) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer stop()
-	group.Go(func() { // messages are inserted and deleted at once
+	group.Go(func() { // messages are inserted and deleted at the same time
 		for ctx.Err() == nil {
 			_, _ = pool.Exec(ctx, `INSERT INTO dlq.dlq_messages (original_topic, error_message) VALUES ('orders', 'boom'), ('orders', 'boom')`)
 			_, _ = pool.Exec(ctx, `DELETE FROM dlq.dlq_messages`)

@@ -15,8 +15,8 @@ import (
 	"dlqmanager/store/postgres"
 )
 
-// exhaustedByHand inserts a message into the outbox that was written by hand, with the
-// documented columns only.
+// exhaustedByHand inserts a message with only the documented columns, as a statement by hand would,
+// and puts the message into the outbox.
 func exhaustedByHand(t *testing.T, pool *pgxpool.Pool, payload string) (id dlq.ID) {
 	t.Helper()
 	id = dlq.NewID()
@@ -81,7 +81,7 @@ func TestAPageToPublishIsBoundedAlsoForHandWrittenMessages(t *testing.T) {
 	}
 }
 
-// A deadlock needs a wait. The publisher waits for no row.
+// The publisher waits for no row, so it cannot be part of a deadlock.
 func TestAMessageThatEndsAgainWhileItIsPublishedStays(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

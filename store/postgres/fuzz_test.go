@@ -12,12 +12,12 @@ import (
 	"dlqmanager/internal/dbtest"
 )
 
-// beyondPayload is JSON that JSONB accepts and a payload does not: a number or a nesting
-// beyond the limits.
+// beyondPayload matches JSON that JSONB accepts and dlq.PayloadOf refuses, because a number or the
+// nesting is beyond its limits.
 var beyondPayload = regexp.MustCompile(`(?s)[0-9.]{100}|[eE][+-]?[0-9]{2}|([\[{].*){513}`)
 
-// FuzzPayload compares dlq.PayloadOf with JSONB: PostgreSQL accepts every payload, and
-// refuses the values without one.
+// FuzzPayload compares dlq.PayloadOf with JSONB. PostgreSQL accepts every payload, and refuses the
+// values that have no payload.
 func FuzzPayload(f *testing.F) {
 	for _, seed := range []string{
 		"", "\x00", `"\u0000"`, `"\\u0000"`, `"\\\u0000"`, `"\ud800"`, `"\ud800\ud800"`, `"\udc00\ud800"`, `"\ud83d\ude00"`, "\"\xff\"",
@@ -39,8 +39,8 @@ func FuzzPayload(f *testing.F) {
 	})
 }
 
-// FuzzTopicPattern compares the two engines of regular expressions. If they differed, the
-// ingest would read a topic that the claims then refuse, or the reverse.
+// FuzzTopicPattern compares the regular expressions of Go and of PostgreSQL. If they differed, the
+// ingest might read a topic whose messages the claims refuse, or the reverse.
 func FuzzTopicPattern(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"*.dlq", "orders.dlq"}, {"*.dlq", "orders\n.dlq"}, {"*.dlq", "orders.dlq\n"}, {"?.dlq", "é.dlq"}, {"a-b_?.*", "a-b_c."},

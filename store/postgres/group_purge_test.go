@@ -28,7 +28,7 @@ func fail(t *testing.T, s *postgres.Store, cause string) dlq.Message {
 	return m
 }
 
-// failAndGo is fail for a dead letter that is deleted again.
+// failAndGo stores a dead letter of a cause, and deletes it again.
 func failAndGo(t *testing.T, s *postgres.Store, cause string) dlq.ID {
 	t.Helper()
 	m := fail(t, s, cause)
@@ -52,7 +52,7 @@ func causesOf(t *testing.T, pool *pgxpool.Pool) []string {
 	return causes
 }
 
-// requireNoTrace checks that the rows about removed groups went with them.
+// requireNoTrace checks that no table has rows about removed groups.
 func requireNoTrace(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	for _, table := range []string{"dlq_group_count_sums", "dlq_group_arrivals", "dlq_group_signatures", "dlq_group_fixes", "dlq_messages", "dlq_messages_archive"} {
@@ -162,7 +162,7 @@ func TestUnusedGroupsAreRemovedAfterTheirRetentionInBatches(t *testing.T) {
 	requireNoTrace(t, pool)
 }
 
-// The other worker still remembers the group.
+// The worker knew the group before the other worker removed it.
 func TestAMessageOfARemovedGroupCreatesItAgain(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

@@ -14,7 +14,7 @@ import (
 	"dlqmanager/store/postgres"
 )
 
-// By hand, or by a restore of the database.
+// Groups are deleted by hand, or by a restore of the database.
 func TestDeletedGroupsAreCreatedAgain(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -105,7 +105,7 @@ func TestConcurrentWritersShareTheirGroups(t *testing.T) {
 	}
 }
 
-// The messages in the other topic are gone, but arrived counts them.
+// The messages in the hidden topic were deleted, but the number of arrivals includes them.
 func TestAGroupThatWasInAHiddenTopicStaysPartial(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -117,7 +117,7 @@ func TestAGroupThatWasInAHiddenTopicStaysPartial(t *testing.T) {
 	}
 	require.NoError(t, s.Delete(t.Context(), nil, hidden.ID))
 	const within = "^(orders.*)$"
-	for range 2 { // with changes, and with sums only
+	for range 2 { // first with changes that are not in the sums, then with sums only
 		g, err := s.Group(t.Context(), dlq.GroupID(&seen.Fingerprint), within)
 		require.NoError(t, err)
 		require.True(t, g.IsPartial)

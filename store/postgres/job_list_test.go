@@ -13,7 +13,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// settings is a tracer that keeps the statements of batches that set something.
+// settings is a tracer that keeps the statements of batches that set a parameter.
 type settings struct{ sql []string }
 
 func (*settings) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -61,7 +61,7 @@ func TestAListOfJobsIsNotCompiled(t *testing.T) {
 		_, err = tx.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
-	rows, err := tx.Query(t.Context(), "EXPLAIN "+strings.Replace(jobsWith("true"), "@limit", "100", 1)) // without costs it would not show the JIT
+	rows, err := tx.Query(t.Context(), "EXPLAIN "+strings.Replace(jobsWith("true"), "@limit", "100", 1)) // only costs show the JIT
 	require.NoError(t, err)
 	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)

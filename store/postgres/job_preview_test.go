@@ -10,7 +10,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// A plan counts millions of messages, and each column that it groups by takes time for each of them.
+// A plan may count millions of messages, and each column of GROUP BY takes time for each message.
 func TestAPlanOfAChangeReadsOnlyWhatDecidesAboutTheChange(t *testing.T) {
 	t.Parallel()
 	pool := filled(t)

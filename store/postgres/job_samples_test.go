@@ -151,7 +151,7 @@ func TestTheRecentRateDecays(t *testing.T) {
 		{[]sample{{"1 second", 980}, {"5 seconds", 900}, {"11 seconds", 0}}, 20},
 		{[]sample{{"4 seconds", 980}, {"8 seconds", 840}, {"13 seconds", 0}}, 20},
 		{[]sample{{"1 second", 980}, {"4 seconds", 940}, {"8 seconds", 840}, {"8.5 seconds", 0}}, 20}, // at most three are read
-		{[]sample{{"0 seconds", 980}}, 20},                                                            // a second at least
+		{[]sample{{"0 seconds", 980}}, 20},                                                            // over a second at least
 		{[]sample{{"3 seconds", 1000}, {"8 seconds", 1000}, {"13 seconds", 0}}, 0},
 		{[]sample{{"5 seconds", 1500}}, 0},                                                   // edited by hand
 		{[]sample{{"-3 hours", 0}, {"-2 hours", 0}, {"-1 hour", 0}, {"5 seconds", 900}}, 20}, // the clock was set back

@@ -175,8 +175,8 @@ func TestAClaimReadsNoMessagesOfOtherLanes(t *testing.T) {
 	}
 }
 
-// insertQueues inserts n messages of lane 2 that wait for a closed target, n queues of keys
-// that are due and n blocked keys.
+// insertQueues inserts n messages of lane 2 that wait for a closed target, n queues of keys that
+// are due, and n blocked keys.
 func insertQueues(t *testing.T, tx pgx.Tx, n int) {
 	t.Helper()
 	for _, sql := range []string{`
@@ -258,7 +258,7 @@ func TestQueuesDoNotMakeAPageExpensive(t *testing.T) {
 		}
 		return plans
 	}
-	many, few := pagesWith(100_000), pagesWith(100) // the first plans are of empty tables; a rollback leaves the tables large
+	many, few := pagesWith(100_000), pagesWith(100) // the first plans are for empty tables; a rollback leaves the tables large
 	for name, plan := range many {
 		pages := buffers(t, few[name])
 		require.NotContains(t, plan, "Seq Scan", name)
@@ -266,7 +266,7 @@ func TestQueuesDoNotMakeAPageExpensive(t *testing.T) {
 	}
 }
 
-// A page ends by the ids of its messages, however many others are RETRYING.
+// A page ends by the ids of its messages, however many other messages are RETRYING.
 func TestTheEndOfAPageReadsItsPageOnly(t *testing.T) {
 	t.Parallel()
 	pool := filled(t)

@@ -37,8 +37,8 @@ func failed(change func(*dlq.Failure)) func(*dlq.Arrival) {
 	return func(a *dlq.Arrival) { change(&a.Failure) }
 }
 
-// negatable are messages of which the first has every value that can be excluded, the second has
-// other values, and the third has none, nor a key.
+// negatable are three messages. The first has every value that can be excluded, the second has
+// other values, and the third has neither values nor a key.
 func negatable(t *testing.T, s *Store) (ids []dlq.ID) {
 	t.Helper()
 	arrivals := []dlq.Arrival{
@@ -62,7 +62,7 @@ func negatable(t *testing.T, s *Store) (ids []dlq.ID) {
 	return ids
 }
 
-// keep are the places of the messages in ids that a filter keeps, in a list.
+// keep lists messages by a filter, and returns their places in ids.
 func keep(t *testing.T, s *Store, ids []dlq.ID, f dlq.Filter) (places []int) {
 	t.Helper()
 	f.Topic = "orders"
@@ -76,7 +76,7 @@ func keep(t *testing.T, s *Store, ids []dlq.ID, f dlq.Filter) (places []int) {
 	return places
 }
 
-// requireKept compares all that reads a filter with the messages in places.
+// requireKept checks that everything that uses a filter finds the messages in places.
 func requireKept(t *testing.T, s *Store, ids []dlq.ID, f dlq.Filter, places []int, name string) {
 	t.Helper()
 	require.Equal(t, places, keep(t, s, ids, f), name)
@@ -110,7 +110,7 @@ func requireKept(t *testing.T, s *Store, ids []dlq.ID, f dlq.Filter, places []in
 	require.EqualValues(t, len(places), bulk.Matched, name)
 	lane, err := s.OpenLane(t.Context(), bulk.ID, 0, dlq.LaneAttempt{})
 	require.NoError(t, err, name)
-	for range 2 { // the second time from a queue
+	for range 2 { // the second time, the messages come from a queue
 		claim, _, err := s.NextPage(t.Context(), lane, nil, true)
 		require.NoError(t, err, name)
 		var claimed []int
@@ -196,7 +196,7 @@ func TestEveryNegationExcludesAValueAndKeepsMessagesWithoutIt(t *testing.T) {
 	}
 }
 
-// A random job deletes the messages that its filter matches, but those that a negation matches alone.
+// A random job deletes the messages that its filter matches, except the messages that a negation matches.
 func TestANegationExcludesWhatTheSameFilterFinds(t *testing.T) {
 	t.Parallel()
 	s := New(dbtest.New(t), dlqtest.Topics(t))

@@ -38,7 +38,7 @@ var oddRows = map[string]string{
 	"PENDING, no retries left":   `INSERT INTO dlq.dlq_messages (original_topic, error_message, retry_count) VALUES ('orders', 'e', 3)`,
 }
 
-// The owner is a bulk retry that does not exist, so no lane has the message.
+// The owner of the message is a bulk retry that does not exist, so no lane has the message.
 func TestAMessageOfAnUnknownBulkRetryIsReleased(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -62,7 +62,7 @@ func TestAMessageOfAnUnknownBulkRetryIsReleased(t *testing.T) {
 	}
 }
 
-// There are so many that the sweep must read each of them only once.
+// There are so many messages that the sweep must read each message only once.
 func TestHandWrittenMessagesDoNotBlockTheSweep(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -333,7 +333,7 @@ func TestAJobWithAnyNumberOfLanesDoesNotStopTheOthers(t *testing.T) {
 	require.Len(t, claim.Page, 1)
 }
 
-// Such a row has no dead-letter topic, so a grant for some topics does not show it.
+// A row that was written by hand has no dead-letter topic, so a grant for some topics does not show it.
 func TestRowsByHandAreCountedForThoseWhoSeeAllTopics(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -391,7 +391,7 @@ func TestAJobWhoseLimitsAreNoExpressionConflictsOnItsTopicsOnly(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Every limit that a grant makes must be recognised: else it would be taken for no limit.
+// Every limit that a grant makes must be recognised. A limit that is not recognised counts as no limit.
 func TestTheLimitsOfAGrantAreRecognised(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

@@ -12,8 +12,8 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// A transaction that is older than the step may delete a listed message. After the next statement of the step a vacuum
-// may free its place.
+// A transaction that is older than the step may delete a message that the step has listed. After the next statement of
+// the step, a vacuum may free the place of the message in the table.
 func TestAnotherMessageInThePlaceOfAListedOneIsNotClaimed(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -25,7 +25,7 @@ func TestAnotherMessageInThePlaceOfAListedOneIsNotClaimed(t *testing.T) {
 	deletion, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = deletion.Rollback(context.Background()) })
-	// The snapshots of the step go back to the oldest transaction of all databases, and a vacuum keeps what they may see.
+	// A vacuum keeps the rows that the oldest transaction of the server may see. So the deletion must be the oldest.
 	require.Eventually(t, func() bool {
 		isOldest := false
 		err := deletion.QueryRow(t.Context(), `SELECT pg_snapshot_xmin(pg_current_snapshot()) = pg_current_xact_id()`).Scan(&isOldest)

@@ -11,8 +11,8 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// statementsOfPages are the statements of page_sql.go for TestEveryStatement. claimed are the parameters of those that
-// list messages.
+// statementsOfPages are the statements of page_sql.go for TestEveryStatement. claimed are the parameters of statements
+// that list messages.
 func statementsOfPages(lane *dlq.Lane, first []dlq.PageEnvelope, claimed pgx.NamedArgs, search, key *dlq.ListQuery) map[string][]explained {
 	const (
 		jobs     = "dlq_jobs_pkey"

@@ -19,11 +19,11 @@ import (
 
 const planRows = 40_000
 
-// filledFrom is when the first message of fill was stored. Each is a second later than the
-// one before.
+// filledFrom is when the first message of fill was stored. Each message is a second later than the
+// message before.
 var filledFrom = time.Date(2026, 2, 20, 10, 30, 0, 0, time.UTC)
 
-// filled is a database of the test's own with planRows messages. All tests copy the same one.
+// filled is a database of the test's own with planRows messages. All tests copy the same database.
 func filled(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	return filledBy(t, "plans", fill)
@@ -65,7 +65,7 @@ func fill(t testing.TB, pool *pgxpool.Pool) {
 	require.NoError(t, err)
 }
 
-// explain runs a statement after the given ones, in one transaction, and returns its plan.
+// explain runs the statements in before and then sql, in one transaction, and returns the plan of sql.
 func explain(t *testing.T, pool *pgxpool.Pool, mode, sql string, args pgx.NamedArgs, before ...string) string {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
@@ -82,7 +82,7 @@ func explain(t *testing.T, pool *pgxpool.Pool, mode, sql string, args pgx.NamedA
 	return strings.Join(lines, "\n")
 }
 
-// cost returns the plan of a statement and how many pages it read.
+// cost returns the plan of a statement and the number of pages that the statement read.
 func cost(t *testing.T, pool *pgxpool.Pool, mode, sql string, args pgx.NamedArgs, before ...string) (plan string, pages int) {
 	t.Helper()
 	plan = explain(t, pool, mode, sql, args, before...)
@@ -268,7 +268,7 @@ func TestAListWithinFewTopicsOfAnOriginalTopicReadsTheseOnly(t *testing.T) {
 	}
 }
 
-// Then the original topic has fewer messages.
+// The dead-letter topic has more messages than the original topic.
 func TestAListWithinABusyDeadLetterTopicReadsTheOriginalTopic(t *testing.T) {
 	t.Parallel()
 	pool := filled(t)
@@ -299,7 +299,7 @@ func TestHandWrittenRowsDoNotMakeTheSummaryOfTopicsExpensive(t *testing.T) {
 	}
 }
 
-// A long pg_dump prevents the vacuum of row versions that were claimed meanwhile.
+// During a long pg_dump, a vacuum keeps the row versions of all messages that are claimed meanwhile.
 func TestASweepDoesNotReadTheClaimsOfBulkRetries(t *testing.T) {
 	t.Parallel()
 	pool := filled(t)

@@ -19,8 +19,8 @@ import (
 	"dlqmanager/store/postgres"
 )
 
-// silentProxy is a proxy that can drop all data of its present connections, as a firewall
-// does that lost their state. New connections work.
+// silentProxy is a proxy that can drop all data of its present connections, like a firewall that
+// has lost the state of its connections. New connections work.
 type silentProxy struct {
 	listener net.Listener
 	target   string
@@ -147,7 +147,7 @@ func TestSilentConnectionsCostOneTimeout(t *testing.T) {
 
 	began := time.Now()
 	var group sync.WaitGroup
-	failures := make([]error, 30) // three times as many as there are connections
+	failures := make([]error, 30) // three times the number of connections
 	for i := range failures {
 		group.Go(func() { _, failures[i] = p.Topics(context.Background()) })
 	}
@@ -201,7 +201,7 @@ func TestSessionsDoNotOutliveTheirProgram(t *testing.T) {
 	require.Equal(t, "10", setting(t, pool, "tcp_keepalives_idle"))
 }
 
-// A function of the same name simulates a server without the setting.
+// The test replaces set_config by a function of the same name, which simulates a server without the setting.
 func TestAServerMayLackASetting(t *testing.T) {
 	t.Parallel()
 	admin := dbtest.New(t)

@@ -366,8 +366,8 @@ func TestALockedPageIsNotTheEnd(t *testing.T) {
 	require.Equal(t, last, claim.Page[0].ID)
 }
 
-// EndJob and the lanes lock the same rows. The second one must see the changes of the
-// first.
+// EndJob and the lanes lock the same rows. The transaction that waited must see the changes of the
+// other transaction.
 func TestNothingIsLeftRetryingWhenTheEndRacesWithTheLanes(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

@@ -84,7 +84,7 @@ func TestListsHaveTheMessagesThatAreBeingRetried(t *testing.T) {
 	require.Equal(t, newestFirst(arrivals[3], arrivals[5]), retrying(t, p, nil))
 }
 
-// Another program finalized the messages of a page, and did not know its column.
+// The other program does not know the column in_page.
 func TestAMessageThatAnotherProgramTakesFromItsPageIsFoundWhenItIsRetriedAgain(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

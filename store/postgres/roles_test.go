@@ -135,8 +135,8 @@ func TestThePurgeDeletesWhatIsOlderThanTheRetentionAndTheFloor(t *testing.T) {
 	require.Equal(t, 2, runs)
 }
 
-// The days of an interval are those of the session's time zone, in which one can have 23
-// or 25 hours. The zone of this test changed its clocks ten days ago.
+// A day of an interval is a day of the session's time zone, and may have 23 or 25 hours. The time
+// zone of this test changed its clocks ten days ago.
 func TestTheFloorOfTheAuditIsTheSameInEveryTimeZone(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -165,7 +165,7 @@ func TestTheFloorOfTheAuditIsTheSameInEveryTimeZone(t *testing.T) {
 // errUndo makes a test's transaction end without its changes.
 var errUndo = errors.New("undo")
 
-// credentials change while connections are made.
+// credentials are login data that can change while connections are made.
 type credentials chan *pgx.ConnConfig
 
 func (c credentials) use(t *testing.T, user string) {
@@ -226,7 +226,7 @@ func TestAUserIsReplacedWhileTheStoreIsInUse(t *testing.T) {
 	p.DropUser(t, migrator)
 }
 
-// changeUntil stores and changes messages until ctx ends. done shows that it goes on.
+// changeUntil stores and changes messages until ctx ends. It sends to done after each round.
 func changeUntil(ctx context.Context, s *postgres.Store, done chan<- struct{}) error {
 	for ctx.Err() == nil {
 		arrival := dlqtest.Arrival()

@@ -13,8 +13,8 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// fillSame is fill, and the later half of the messages names the dead-letter topic as the
-// original topic. These messages are found by both topics, and cannot be sent.
+// fillSame does the same as fill. The later half of the messages then has the dead-letter topic as its
+// original topic. Such messages are found by both topics, and cannot be sent.
 func fillSame(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	fill(t, pool)

@@ -58,7 +58,7 @@ func TestArrivalsAgreeWithTheTimesOfTheMessages(t *testing.T) {
 	require.Positive(t, count(t, pool, `SELECT count(*) FROM dlq.dlq_arrivals WHERE step = 'minute'`))
 }
 
-// The changes that are not in the sums are deleted with the counts.
+// Both statements delete the changes that are not in the sums, and must add their arrivals first.
 func TestArrivalsStayWhenAllMessagesAreCountedAnew(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

@@ -58,7 +58,7 @@ func TestASignatureThatAnotherWorkerCreatedAgainGetsTheTextsOfThisOne(t *testing
 	require.Len(t, searchMessages(t, s, "needle"), 1)
 }
 
-// The worker runs on while the database is restored.
+// The worker keeps running while the database is restored.
 func TestATextThatARestoreTookFromASignatureIsFoundWhenItIsStoredAgain(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)

@@ -20,7 +20,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-// A longer statement is not read any more, and its plans are hard to predict. Decisions are Go, in dlq.
+// Nobody reads longer statements, and their plans are hard to predict. Decisions are made in Go, in package dlq.
 const (
 	maxStatementLines = 60
 	maxStatementCTEs  = 6
@@ -108,7 +108,7 @@ func unnamedStatements(t *testing.T) map[string]string {
 		require.NoError(t, err)
 		ast.Inspect(parsed, func(node ast.Node) bool {
 			if declaration, ok := node.(*ast.GenDecl); ok && declaration.Tok == token.CONST {
-				return false // statements has them
+				return false // the function statements finds constants
 			}
 			if literal, ok := node.(*ast.BasicLit); ok && literal.Kind == token.STRING {
 				text, err := strconv.Unquote(literal.Value)

@@ -35,13 +35,13 @@ type explained struct {
 	groups *dlq.GroupQuery
 	// series is put into seriesSQL.
 	series *dlq.SeriesQuery
-	// uses are the indexes of a custom and of a generic plan, sorted by name. If two plans
-	// are equally good there are two lists.
+	// uses are the indexes of a custom plan and of a generic plan, sorted by name. If two plans
+	// are equally good, there are two lists.
 	uses string
 }
 
-// TestEveryStatement explains every statement on a filled database and checks the indexes
-// that it uses. So the text of each is valid as it is in the source.
+// TestEveryStatement runs EXPLAIN for every statement on a filled database, and checks the indexes of
+// its plan. So the text of every statement is valid as it is in the source.
 func TestEveryStatement(t *testing.T) {
 	t.Parallel()
 	pool := filled(t)
@@ -404,7 +404,7 @@ func TestEveryStatement(t *testing.T) {
 			uses: sorted("dlq_audit_pkey dlq_audit_runs_pkey dlq_messages_archive_pkey idx_dlq_audit_target " + messages + " " + attempts)}},
 		"auditedTopicsSQL":     {{args: pgx.NamedArgs{"within": "^(t-1)$", "most": 100}, after: byIndexSQL, uses: "idx_dlq_audit_topic"}},
 		"operationsByTopicSQL": {{args: pgx.NamedArgs{"limit": 100, "topics": []string{"t-1", "t-2"}}, operations: &dlq.OperationQuery{}, uses: "idx_dlq_audit_topic"}},
-		"purgeAuditSQL":        {{args: old}}, // its plan is inside a function, and so is that of the next
+		"purgeAuditSQL":        {{args: old}}, // the plans of this statement and of the next are inside functions
 
 		"serverInfoSQL": {{}}, "missingRightsSQL": {{uses: " | pg_class_relname_nsp_index"}}, "waitingTopicsSQL": {{}},
 
@@ -423,7 +423,7 @@ func TestEveryStatement(t *testing.T) {
 		for _, c := range cases[name] {
 			for _, mode := range planModes {
 				if (c.after == lanePlanSQL || c.after == batchPlanSQL) && mode != "force_generic_plan" {
-					continue // these set the mode themselves
+					continue // these settings include the mode
 				}
 				sql := withVerdict(texts[name])
 				switch {

@@ -2,8 +2,8 @@
 //
 // Every statement is a constant whose name ends in SQL, beside the code that runs it. Its parameters are named.
 // Comments mark the few parts that the code replaces. The text is valid as it is, and can be pasted into psql
-// with values for the parameters. TestEveryStatement explains each statement on a filled database and lists its
-// indexes.
+// with values for the parameters. TestEveryStatement runs EXPLAIN for each statement on a filled database, and lists
+// the indexes of its plan.
 package postgres
 
 import (
