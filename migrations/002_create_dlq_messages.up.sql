@@ -1,7 +1,7 @@
 -- dlq-db: the state and the bytes of dead letters
 
--- dlq_messages: the state of each dead letter. Other programs may insert rows that have values for the
--- first ten columns and no others.
+-- dlq_messages: the state of each dead letter. Other programs may insert rows with values for the first
+-- ten columns and without values for the other columns.
 --
 -- A change of status copies little. PostgreSQL writes a new version of a row at each change, and a
 -- retry changes its row twice. A payload in the TOAST table is not copied: the row has a pointer to
@@ -98,7 +98,7 @@ CREATE INDEX IF NOT EXISTS idx_dlq_messages_status ON dlq.dlq_messages (status, 
 -- A BRIN index is enough: the rows lie in the table nearly in the order of created_at.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_created_at ON dlq.dlq_messages USING brin (created_at);
 
--- Finds the copies of a message, and the message as which it came back. Most messages have no previous_id.
+-- Finds the copies of a message, and the message that it became when it came back. Most messages have no previous_id.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_previous ON dlq.dlq_messages (previous_id) WHERE previous_id IS NOT NULL;
 
 -- Sets updated_at after a statement that has not set updated_at itself. A trigger BEFORE UPDATE could set it before the row is

@@ -7,8 +7,8 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_messages_archive (
     PRIMARY KEY (id)
 );
 
--- For lists of a topic, as in dlq_messages; for the purge of old messages; and for the copies of a
--- message and the message as which it came back.
+-- For lists of a topic, as in dlq_messages; for the purge of old messages; and for the copies of a message and
+-- the message that it became when it came back.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_original_topic ON dlq.dlq_messages_archive (original_topic, status, created_at, seq);
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_dlq_topic ON dlq.dlq_messages_archive (dlq_topic, status, created_at, seq);
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_archive_updated_at ON dlq.dlq_messages_archive (updated_at);

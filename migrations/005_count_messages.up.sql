@@ -49,10 +49,10 @@ CREATE INDEX IF NOT EXISTS idx_dlq_arrivals_original_topic ON dlq.dlq_arrivals (
 
 -- dlq_count_batches: the latest changes, which are not in the sums yet.
 --
--- After each statement that changes messages, a trigger appends rows in the same transaction: a row for each
--- pair of topics and status, with arrays that have an element for each group. So writers do not wait for
--- each other, and in every snapshot the sums plus the changes are exact. A sweep, every 20 seconds, adds
--- the changes to the sums.
+-- After each statement that changes messages, a trigger appends rows in the same transaction. Each row is for a
+-- pair of topics and a status, and has arrays with an element for each group. So writers do not wait for each
+-- other, and in every snapshot the sums plus the changes are exact. A sweep, every 20 seconds, adds the changes
+-- to the sums.
 CREATE TABLE IF NOT EXISTS dlq.dlq_count_batches (
     dlq_topic      VARCHAR(255)  NOT NULL,
     original_topic VARCHAR(255)  NOT NULL,

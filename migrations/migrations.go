@@ -265,8 +265,8 @@ func (o Options) run(ctx context.Context, pool *pgxpool.Pool, do func(*pgxpool.P
 	return ctx.Err()
 }
 
-// tryLockSQL does not take the lock while another process has the lock of golang-migrate: the session
-// that held our lock for that process may have been ended.
+// tryLockSQL does not take the lock while another process has the lock of golang-migrate. Such a process
+// still migrates, even if the session that held our lock for it was ended.
 const tryLockSQL = `
 SELECT CASE WHEN NOT EXISTS (
 	SELECT FROM pg_locks

@@ -17,7 +17,7 @@ import (
 	"dlqmanager/migrations"
 )
 
-// release is a later program, with more migrations than this one.
+// release has the files of a later program, which has more migrations than this program.
 func release(t *testing.T, more map[string]string) fs.FS {
 	t.Helper()
 	files := fstest.MapFS{}

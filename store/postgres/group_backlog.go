@@ -9,7 +9,7 @@ import (
 	"dlqmanager/dlq/fingerprint"
 )
 
-// groupBacklogsSQL includes changes that are not in the sums yet, as topicsSQL does, since the first
+// groupBacklogsSQL includes changes that are not in the sums yet, as topicsSQL does. So the first
 // alert about a topic names the largest group of the topic. Its cost grows with the number of groups,
 // not of messages. The oldest message of a group is found by index, and may be in another topic of the group.
 const groupBacklogsSQL = `

@@ -13,11 +13,11 @@ import (
 	"dlqmanager/dlq"
 )
 
-// jobsSQL reads jobs with the sums of their lanes. The rate is computed since the oldest sample of the last ten seconds, or
-// since the start of the job, if the job started in the last ten seconds. Without such a sample or start, the rate is 0: no
-// worker records samples, so no worker sends. A time in the future does not count: it was written by hand, or before the
-// clock was set back. A running job shows the reason of one of its queues, preferably of a closed target. The closed queues
-// are few, so the statement may sort them.
+// jobsSQL reads jobs with the sums of their lanes. The rate is computed since the oldest sample of the last ten seconds. For
+// a job that started in the last ten seconds, the rate is computed since the start. Without such a sample or start, the rate
+// is 0: no worker records samples, so no worker sends. A time in the future does not count: it was written by hand, or before
+// the clock was set back. A running job shows the reason of one of its queues, preferably of a closed target. The closed
+// queues are few, so the statement may sort them.
 const jobsSQL = `
 SELECT b.id, b.workflow_id, b.spec, b.rate_limit, b.state,
 	CASE WHEN b.state = 'RUNNING' AND l.waiting > 0 THEN COALESCE(
@@ -120,8 +120,8 @@ func (s *Store) Jobs(ctx context.Context, q dlq.JobQuery) (dlq.PageOf[dlq.Job], 
 	return placed(found, size, (*dlq.Job).Place), err
 }
 
-// limitedJob is a condition on jobs, for a caller who may see some topics: the job is on a dead-letter topic, or has one
-// of the caller's access limits. A job on an original topic without a limit has the messages of all dead-letter topics.
+// limitedJob is a condition on jobs for a caller who may see some topics. The job is on a dead-letter topic, or has one of
+// the caller's access limits. A job on an original topic without a limit has the messages of all dead-letter topics.
 const limitedJob = `(b.topic ~ @dead_letter_topics OR COALESCE(b.spec->>'within', '') = ANY (@limits::text[]))`
 
 func jobConditions(q *dlq.JobQuery) string {

@@ -14,8 +14,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// actSQL reads the next messages of a job, changes those that match, counts them and moves
-// the cursor. Its CTEs in their order:
+// actSQL reads the next messages of a job, changes the messages that match, counts them and
+// moves the cursor. Its CTEs in their order:
 //
 //   - job is empty unless the job is running. status is the status that the job reads now.
 //   - read are the next messages of the topic in this status, the oldest first.

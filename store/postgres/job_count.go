@@ -44,9 +44,9 @@ SELECT '', NULL::int, count(*)
 FROM ` + ofTopicInAnyOrder + `
 WHERE m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job)`
 
-// countJobSQL stores the count. It also gives the lanes their buckets, unless a lane has begun to scan: the cursor of a lane
-// is right only for the buckets that the lane has scanned. A lane has begun before the count if the database was restored to
-// a moment before the count, and the lane went on after the restore.
+// countJobSQL stores the count. It also gives the lanes their buckets, unless a lane has begun to scan: a cursor is right
+// only for the buckets that its lane has scanned. A lane has begun before the count if the database was restored to a moment
+// before the count, and the lane went on after the restore.
 const countJobSQL = `
 WITH counted AS (
 	UPDATE dlq.dlq_jobs

@@ -13,10 +13,10 @@ import (
 // conflictSQL finds a running job that may have messages in common with the new job. It also finds the job itself,
 // if its plan was started before. A job of a kind that may run beside the new job (JobKind.Beside) does not
 // conflict. A job of an unreadable kind conflicts. A running job on @topic with the same access limit conflicts.
-// Any other running job conflicts if some message has the topics of both jobs, as its dead-letter topic or its
-// original topic, and is within the limits of both jobs. An empty limit matches every topic. A limit that
-// Principal.Within cannot have made may be an invalid expression, and counts as empty. The status of the message
-// does not matter, since a job may change the status meanwhile.
+// Any other running job conflicts if a message belongs to the topics of both jobs and is within the limits of both
+// jobs. A message belongs to its dead-letter topic and to its original topic. An empty limit matches every topic. A
+// limit that Principal.Within cannot have made may be an invalid expression, and counts as empty. The status of the
+// message does not matter, since a job may change the status meanwhile.
 const conflictSQL = `
 WITH live AS MATERIALIZED (
 	SELECT id, topic,

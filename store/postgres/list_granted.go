@@ -8,8 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// grantedSQL finds the dead-letter topics of a list that match @within, and whether they have at most as
-// many messages as the topic of the list. A dead-letter topic may have the messages of many original topics.
+// grantedSQL finds the dead-letter topics of a list that match @within, and compares their number of messages
+// with the topic of the list. A dead-letter topic may have the messages of many original topics.
 const grantedSQL = `
 WITH counted AS MATERIALIZED (
 	SELECT dlq_topic, original_topic, sum(messages) AS messages FROM dlq.dlq_topic_counts GROUP BY dlq_topic, original_topic

@@ -327,7 +327,8 @@ func (t *step) mayClaimUnlocked() bool {
 	return !t.mustLock && t.queueOf == nil && t.row.waiting == 0 && !t.job.hasOthers
 }
 
-// Unless the step may claim unlocked, look writes the settlement, locks the candidates, and reads what the plan needs.
+// look writes the settlement, locks the candidates, and reads the facts that the plan needs. A step that may claim without
+// locks skips all this.
 func (t *step) look(ctx context.Context) error {
 	if t.mayClaimUnlocked() {
 		return nil

@@ -248,10 +248,10 @@ WHERE EXISTS (SELECT FROM dlq.dlq_job_blocked_keys k
 
 // Last, the lane writes the decision.
 const (
-	// claimListedSQL claims messages. It also removes the ballast, so that this update and the next update copy less: the
-	// ballast has moved the payload out of line when the message was stored. A message that has changed since it was listed
-	// has another ctid, or no longer meets the conditions. The statement then fails, unless the messages were locked before
-	// the decision: see failsUnless.
+	// claimListedSQL claims messages. It also removes the ballast, which has moved the payload out of line when the message
+	// was stored. So this update and the next update copy less. A message that has changed since it was listed has another
+	// ctid, or no longer meets the conditions. The statement then fails, unless the messages were locked before the decision:
+	// see failsUnless.
 	claimListedSQL = `
 WITH claimed AS (
 	UPDATE dlq.dlq_messages m

@@ -54,8 +54,8 @@ func fill(t testing.TB, pool *pgxpool.Pool) {
 		SELECT id, '00000000-0000-0000-0000-000000000001', 0, seq, convert_to(seq::text, 'UTF8'), key_hash, convert_to(repeat('x', 400), 'UTF8'), '\x00'
 		FROM dlq.dlq_messages`)
 	require.NoError(t, err)
-	// While another session has a snapshot, such as an autovacuum that analyses the table, VACUUM marks
-	// no new page as visible to all, and an index-only scan reads the table too.
+	// An index-only scan reads the table too, unless VACUUM has marked its pages as visible to all. VACUUM marks
+	// none while another session has an older snapshot, such as an autovacuum that analyses the table.
 	require.Eventually(t, func() bool {
 		_, err = pool.Exec(t.Context(), `VACUUM ANALYZE dlq.dlq_messages, dlq.dlq_message_bodies`)
 		var isVisible bool

@@ -33,8 +33,8 @@ UPDATE dlq.dlq_jobs SET step_limit = @step_limit, updated_at = now()
 WHERE id = @id AND ended_at IS NULL
 RETURNING id, topic`
 
-// SetStepLimit sets how many more messages all lanes together may claim; nil removes the limit. The rest is as in
-// SetJobRate.
+// SetStepLimit sets how many more messages all lanes together may claim; nil removes the limit. A job that has ended
+// does not change. The error is dlq.ErrNotFound when there is no such bulk retry.
 func (s *Store) SetStepLimit(ctx context.Context, id dlq.ID, messages *int64) error {
 	if messages != nil {
 		messages = nilIf(max(*messages, 0), false)

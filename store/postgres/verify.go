@@ -160,8 +160,8 @@ GROUP BY scope
 ORDER BY max(first_seen) DESC
 LIMIT 1000`
 
-// watermarkTargetsSQL lists targets with the dead-letter topics into which their messages can come
-// back: the topic that they came from, and the topics whose messages have the target as their origin.
+// watermarkTargetsSQL lists targets, each with the dead-letter topics into which its messages can come back: the
+// topic that the messages were in, and the topics with messages whose original topic is the target.
 const watermarkTargetsSQL = `
 SELECT t.id, t.topic, t.topic_id, t.dlq_topic || COALESCE(c.dlq_topics, '{}')
 FROM dlq.dlq_targets t

@@ -24,8 +24,8 @@ func waitingFor(target string) dlq.Wait {
 	return dlq.Wait{Target: dlq.Target{Topic: target, Partition: dlq.AnyPartition}, OfKey: true, Tries: 1, For: time.Hour}
 }
 
-// requireOneKey checks that the job has one target, and that messages with the same record key
-// wait for each other, although the messages have two original topics.
+// requireOneKey checks that a job has one target. It also checks that messages with the same record
+// key wait for each other, although they have two original topics.
 func (f fixture) requireOneKey(b dlq.Job, stored []dlq.Message, target string) {
 	f.t.Helper()
 	b = f.startBulk(b)
