@@ -19,17 +19,17 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Options configures a Server. The configuration has the defaults of limits. The comment of an optional field says what its
-// zero value means.
+// Options configures a Server. The defaults of most limits are in package config. The comment of an optional field says what
+// its zero value means.
 type Options struct {
 	Store Store
-	// Database is the same store. It is nil if messages are in memory; then the requests that need
-	// a database are answered with 501.
+	// Database is the same store as Store. It is nil if messages are in memory: then requests that need a database are answered
+	// with 501.
 	Database Database
 	Retries  Retries
 	// Topics tells which messages have an original topic to be sent to.
 	Topics *dlq.Topics
-	// Pointers reads the records of messages that only point to them. Nil without Kafka.
+	// Pointers reads from Kafka the record that a pointer names: a dead letter without key and value. Nil without Kafka.
 	Pointers Pointers
 	// Tracing makes a span of each request; nil for none.
 	Tracing trace.TracerProvider
@@ -43,12 +43,12 @@ type Options struct {
 	Auth Authenticator
 	// Issuer is the OpenID provider whose tokens Auth accepts; empty for none.
 	Issuer string
-	// PublicURL is where people reach the API. Empty: the address that a request names.
+	// PublicURL is where people reach the API. If it is empty, the URL is made of the header Host of the request.
 	PublicURL string
-	// Pages is the address of the console, which answers link to. Empty: none.
+	// Pages is the base URL of the console, for links in answers. Empty for no links.
 	Pages dlq.Pages
-	// Hosts are the names of this server. A request without a token may name these, localhost and
-	// addresses in its header Host.
+	// Hosts are the names of this server. The header Host of a request without a token must be one of these names, localhost or
+	// an IP address.
 	Hosts []string
 	// Open are the PublicRoutes that need no token.
 	Open []string
@@ -57,19 +57,19 @@ type Options struct {
 	RateLimit float64
 	// TrustedProxies are the addresses whose X-Forwarded-For header is believed.
 	TrustedProxies []netip.Prefix
-	// MaxConnections is how many connections may be open, MaxConnectionsPerAddress how many of
-	// them from one address that is no trusted proxy. Zero is no limit.
+	// MaxConnections limits the open connections. MaxConnectionsPerAddress limits the open connections of each address that is
+	// no trusted proxy. Zero is no limit.
 	MaxConnections, MaxConnectionsPerAddress int
 	// CORSOrigins are the origins, such as https://ops.example, whose pages may call the API
 	// from a browser.
 	CORSOrigins []string
 	// ServesTLS makes browsers use HTTPS only, from their first visit on.
 	ServesTLS bool
-	// MaxPending and MaxPendingPerTopic are the limits of the ingest, in PENDING messages of
-	// all topics together and of each topic. At a limit the ingest stops; 0 is no limit.
+	// The ingest stops at MaxPending PENDING messages of all topics, or at MaxPendingPerTopic PENDING messages of one topic.
+	// Zero is no limit.
 	MaxPending, MaxPendingPerTopic int64
-	// Ready returns for every dependency why it is unavailable, or nil. /readyz shows
-	// only the names.
+	// Ready returns an error for each unavailable dependency, and nil for each available dependency. /readyz does not show the
+	// errors.
 	Ready func() map[string]error
 
 	// LogLevel changes the level of Logger.
@@ -97,14 +97,14 @@ type Options struct {
 
 	// Suspicion says why headers are known to attack consumers, and is empty for harmless headers.
 	Suspicion func([]dlq.Header) string
-	// ComesOff tells which headers of a dead letter are not sent back with it.
+	// ComesOff tells which headers of a dead letter are removed before it is sent back.
 	ComesOff func([]dlq.Header) func(dlq.Header) bool
 	// Intake makes arrivals of dead letters that services hand in.
 	Intake Intake
 	// Targets decides where messages go; nil for their original topics.
 	Targets *dlq.Targets
 
-	// ArchiveAfter and PurgeAfter are how long after its end a message is archived and purged. Zero shows no time.
+	// A message is archived when ArchiveAfter has passed since its end, and purged when PurgeAfter has. Zero shows no time.
 	ArchiveAfter, PurgeAfter time.Duration
 
 	// RetryWait is how long a retry call waits for the end of its workflow
@@ -115,23 +115,22 @@ type Options struct {
 	// BulkLanes is the number of parallel scans of a bulk retry.
 	BulkLanes int
 
-	// RequestTimeout limits the work for one request, without the wait above. A request
-	// that takes longer is answered with 503.
+	// RequestTimeout limits the work for one request. The wait for a workflow does not count. A request that takes longer is
+	// answered with 503.
 	RequestTimeout time.Duration
 	// PlanTimeout replaces RequestTimeout for a plan, which reads all messages
 	// that it counts.
 	PlanTimeout time.Duration
-	// MaxScans is how many lists that read many messages run at once, MaxPlans how many
-	// plans are made at once.
+	// MaxScans limits how many lists of many messages are read at once. MaxPlans limits how many plans are made at once.
 	MaxScans, MaxPlans int
 	// MaxExports is how many exports run at once.
 	MaxExports int
-	// PlanTTL is how long a job can be started from a plan.
+	// PlanTTL is the time after which a plan expires, and no longer starts a job.
 	PlanTTL time.Duration
 	// ScanWait is how long a list that reads many messages, or an export, waits for its slot. Default 2 s.
 	ScanWait time.Duration
-	// ReadTimeout limits the reading of a request, WriteTimeout the writing of its
-	// answer, IdleTimeout the pause between two requests of a connection.
+	// ReadTimeout limits the reading of a request, and WriteTimeout the writing of its answer. IdleTimeout limits the pause
+	// between two requests of a connection.
 	ReadTimeout  time.Duration
 	WriteTimeout time.Duration
 	IdleTimeout  time.Duration
@@ -172,12 +171,12 @@ type Server struct {
 
 	draining    context.Context
 	drain       context.CancelFunc
-	planLimit   *shares // of the slots for plans
-	scanLimit   *shares // of the slots for lists that read many messages
-	exportLimit *shares // of the slots for exports
-	answers     *shares // of the memory for all answers in flight
+	planLimit   *shares // slots for plans
+	scanLimit   *shares // slots for lists that read many messages
+	exportLimit *shares // slots for exports
+	answers     *shares // memory for all answers in flight
 	connections *connections
-	// The limits of requests, and of refused tokens.
+	// rates limits requests, and refusedTokens limits refused tokens.
 	rates, refusedTokens *rateLimiter
 	refusals             *refusals
 	topicRetryMu         sync.Mutex
@@ -219,9 +218,8 @@ func New(options Options) (*Server, error) {
 	s.app = fiber.New(fiber.Config{
 		DisableStartupMessage: true,
 		CaseSensitive:         true,
-		// Fiber reuses its buffers after the handler, but stores and workflow clients
-		// keep the strings that they get. Copying every string costs less than one copy
-		// that was forgotten.
+		// Fiber reuses its buffers after the handler, but stores and workflow clients keep the strings that they get. To copy
+		// every string costs less than one forgotten copy.
 		Immutable: true,
 		// No route takes a form, and parsing one would write files to disk.
 		DisablePreParseMultipartForm: true,
@@ -236,8 +234,7 @@ func New(options Options) (*Server, error) {
 	s.app.Use(s.observe)
 	s.routes()
 	s.console()
-	// Answers "Connection: close" during a shutdown, so that no connection closes under
-	// a client's next request.
+	// During a shutdown the server answers "Connection: close", so that no connection closes under a client's next request.
 	s.app.Server().CloseOnShutdown = true
 	s.app.Server().SecureErrorLogMessage = true // most errors then quote no request
 	s.app.Server().ConnState = s.connections.follow
@@ -274,8 +271,8 @@ func ofTopic(h func(ctx context.Context, c *fiber.Ctx, q *query, topic string) e
 }
 
 // withDeadline gives a handler a deadline, since Fiber's own context does not end when the client disconnects. A handler with
-// parameters checks q.err, which has the unknown parameters; for handlers without parameters withDeadline checks q.err. A
-// caller that has the answer already gets 304.
+// parameters must check q.err itself, which refuses unknown parameters. withDeadline checks q.err for the handlers without
+// parameters. The answer is 304 if the client has the same answer already.
 func (s *Server) withDeadline(h handler, parameters ...string) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		q := readQuery(string(c.Request().URI().QueryString()), parameters)
@@ -312,9 +309,9 @@ func (s *Server) Serve(ln net.Listener) error {
 	return s.app.Listener(&limitedListener{ln, s.connections, s.metrics.refused})
 }
 
-// Drain makes /readyz answer 503, answers all calls that wait for a retry with 202
-// now, and ends exports with an error. Other requests are still answered. Call it at SIGTERM, some seconds before
-// Shutdown, so that load balancers remove this server first.
+// Drain ends exports with an error, and makes /readyz answer 503. Calls that wait for a retry are answered with 202 at once.
+// Other requests are still answered. Call Drain at SIGTERM, some seconds before Shutdown, so that load balancers remove this
+// server first.
 func (s *Server) Drain() { s.drain() }
 
 // Shutdown drains, accepts no new connections, and returns when the requests in flight

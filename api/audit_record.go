@@ -17,14 +17,14 @@ type requestedKey struct{}
 
 // requested is the row of the audit for a request that changes or exports something.
 type requested struct {
-	// Handlers and the guard complete the operation. Its WorkflowID is set once a command or a job has been
-	// recorded. A failure after that is recorded too.
+	// Handlers and the guard complete the operation. WorkflowID is set once a command or a job has been recorded. If the
+	// request fails after that, the failure is recorded too.
 	dlq.Operation
-	// isPlan is set when the request changes no messages, so that an error is not recorded.
+	// isPlan is set for a request to plan a job. It changes no messages, so an error is not recorded.
 	isPlan bool
 }
 
-// requestedBy is the row of the audit for the request; nil if the audit does not have such requests.
+// requestedBy is the row of the audit for the request; nil if the audit does not record requests of this kind.
 func requestedBy(c *fiber.Ctx) *requested {
 	r, _ := c.Locals(requestedKey{}).(*requested)
 	return r
@@ -33,8 +33,7 @@ func requestedBy(c *fiber.Ctx) *requested {
 // auditOf is the operation of a request that changes or exports something.
 func auditOf(c *fiber.Ctx) *dlq.Operation { return &requestedBy(c).Operation }
 
-// newOperation is the row of the audit for a request, as far as it is known before the
-// handler runs.
+// newOperation is the row of the audit for a request, with the fields that are known before the handler runs.
 func newOperation(c *fiber.Ctx, r route, p *dlq.Principal) *requested {
 	o := &requested{Operation: dlq.Operation{
 		Subject: p.Subject, Method: p.Method, Address: clientOf(c), Action: r.permission, Target: r.target, RequestID: requestIDOf(c),
@@ -70,7 +69,7 @@ func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
 	case answer.status == http.StatusForbidden || answer.status == http.StatusNotFound || answer.status == http.StatusConflict:
 		r.Outcome = dlq.OperationRefused
 	case r.WorkflowID != "" && answer.status >= http.StatusInternalServerError:
-		r.Outcome = dlq.OperationUnknown // Temporal may have taken the command, and only its answer is lost
+		r.Outcome = dlq.OperationUnknown // Temporal may have taken the command: only its answer is lost
 	case r.WorkflowID != "", answer.status >= http.StatusInternalServerError && !r.isPlan:
 		r.Outcome = dlq.OperationFailed
 	default:
@@ -89,7 +88,7 @@ func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
 	s.recordOutcome(c, r, map[string]any{"status": answer.status, "code": answer.code, "message": answer.message})
 }
 
-// recordRepeated records the refused requests that were counted after the first one.
+// recordRepeated records the further refused requests after the first one, as one row.
 func (s *Server) recordRepeated(o dlq.Operation) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.RequestTimeout)
 	defer cancel()
@@ -98,8 +97,8 @@ func (s *Server) recordRepeated(o dlq.Operation) {
 	}
 }
 
-// recordUnanswered records that a command may or may not take effect, though its request is
-// answered with success.
+// recordUnanswered is for a command that may or may not take effect, though its request is answered with success. The audit
+// records this.
 func (s *Server) recordUnanswered(c *fiber.Ctx, status int, message string) {
 	if r := requestedBy(c); r.WorkflowID != "" {
 		r.Outcome = dlq.OperationUnknown
@@ -137,16 +136,15 @@ func (s *Server) completeRefusal(ctx context.Context, c *fiber.Ctx, r *requested
 	}
 }
 
-// recordingRetries records each command to a workflow before it is sent. The store records the
-// changes that it makes itself, such as a new job. Each command has a method of its own here, so
-// that no new command passes unrecorded.
+// recordingRetries records each command to a workflow before it is sent. The store itself records its changes, such as a new
+// job. recordingRetries has a method for each command, so that no new command passes unrecorded.
 type recordingRetries struct {
 	Waits
 	retries Retries
 	store   Database // nil without a database
 }
 
-// record records a command as accepted, and returns its row; nil without a database.
+// record records a command as accepted, and returns the row of the audit. The row is nil without a database.
 func (r recordingRetries) record(ctx context.Context, asked *dlq.Operation, target dlq.OperationTarget, workflowID string,
 	detail any) (*dlq.Operation, error) {
 	if r.store == nil {
@@ -162,7 +160,7 @@ func (r recordingRetries) record(ctx context.Context, asked *dlq.Operation, targ
 	return &accepted, nil
 }
 
-// auditedCommand is a command to a workflow that is no job.
+// auditedCommand describes a command to a workflow that is no job.
 type auditedCommand struct {
 	Command string `json:"command"`
 	// TargetTopic is the requested target of a retry.

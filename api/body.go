@@ -71,7 +71,7 @@ func (b *body) reject(field, format string, args ...any) {
 	b.fieldErrors.reject(b.prefix+field, format, args...)
 }
 
-// require reports a missing field, unless the body itself could not be read.
+// require adds an error for a missing field, unless the body itself could not be read.
 func (b *body) require(name string) {
 	if _, given := b.fields[name]; !given && b.fields != nil {
 		b.reject(name, "is required")
@@ -99,7 +99,7 @@ func (b *body) object(label string, raw []byte, known []string) {
 	}
 }
 
-// nested reads a field that is itself an object; nil when it is not given.
+// nested reads a field whose value is an object. It returns nil when the field is not given.
 func (b *body) nested(name string, known ...string) *body {
 	raw, given := b.fields[name]
 	if !given {
@@ -152,7 +152,7 @@ func textOf(raw json.RawMessage) (string, bool) {
 	return value, isText(value)
 }
 
-// integer reads a number, which is 0 when it is not given.
+// integer reads a number. The number is 0 when the field is not given.
 func (b *body) integer(name string, least, most int) int {
 	raw, given := b.fields[name]
 	if !given {
@@ -175,7 +175,7 @@ func integerOf(raw json.RawMessage) (int, bool) {
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	digits := strings.TrimRight(whole+fraction, "0")
 	if digits == "" || digits == "-" {
-		return 0, true // zero is zero at any exponent
+		return 0, true // zero at any exponent
 	}
 	zeros := len(whole) - len(digits) // to append to the digits
 	if hasExponent {
@@ -192,7 +192,7 @@ func integerOf(raw json.RawMessage) (int, bool) {
 	return value, err == nil
 }
 
-// duration reads a duration between limits, which format shows in an error.
+// duration reads a duration from least to most. An error describes the limits with format.
 func (b *body) duration(name string, fallback, least, most time.Duration, format string) time.Duration {
 	text, given := b.one(name)
 	if !given {

@@ -54,14 +54,14 @@ type errorBody struct {
 	Details   []detail `json:"details"`
 }
 
-// apiError is an error with its HTTP answer. Only the log shows cause.
+// apiError is an error with its HTTP answer. The cause is shown only in the log.
 type apiError struct {
 	status  int
 	code    string
 	message string
 	details []detail
 	cause   error
-	// retryAfter is the number of seconds of a 429.
+	// retryAfter is the header Retry-After of a 429, in seconds.
 	retryAfter string
 }
 
@@ -90,8 +90,8 @@ func conflict(message string, cause error, details ...detail) *apiError {
 	return &apiError{status: http.StatusConflict, code: codeConflict, message: message, details: details, cause: cause}
 }
 
-// describeNotFound adds the kind and id of the missing resource to dlq.ErrNotFound. It returns
-// every other error unchanged, and also an error that was described before.
+// describeNotFound adds the kind and id of the missing resource to dlq.ErrNotFound. It returns other errors unchanged, also
+// errors that it has described before.
 func describeNotFound(err error, kind string, id dlq.ID) error {
 	if _, isDescribed := errors.AsType[*apiError](err); isDescribed || !errors.Is(err, dlq.ErrNotFound) {
 		return err
@@ -106,8 +106,7 @@ func describeNotFound(err error, kind string, id dlq.ID) error {
 	return &apiError{status: http.StatusNotFound, code: codeNotFound, message: message, cause: err}
 }
 
-// translate maps every error to its answer. An unknown error is an internal error,
-// whose text only the log shows.
+// translate maps every error to its answer. An unknown error becomes an internal error. Its text is shown only in the log.
 func translate(err error) *apiError {
 	var (
 		refused      *apiError
@@ -154,8 +153,8 @@ func unavailable(message string, cause error) *apiError {
 	return &apiError{status: http.StatusServiceUnavailable, code: codeUnavailable, message: message, cause: cause}
 }
 
-// protocol maps the errors of Fiber and fasthttp before any handler runs. Their texts
-// quote the request, so they are replaced, and are no cause for the log either.
+// protocol maps the errors of Fiber and fasthttp before any handler runs. Their texts quote the request, so neither the answer
+// nor the log has them.
 func protocol(err *fiber.Error) *apiError {
 	r := &apiError{status: err.Code, code: codeValidation, message: strings.ToLower(http.StatusText(err.Code))}
 	switch err.Code {
@@ -200,16 +199,16 @@ func (f *fieldErrors) toError(summary string) error {
 	return invalid(summary+": "+strings.Join(names, ", "), f.details...)
 }
 
-// needsDatabase refuses a request for which messages in memory are not enough. fields are the fields
-// that need a database; none if the route itself does.
+// needsDatabase refuses a request that messages in memory cannot serve. fields are the fields that need a database; none if the
+// route itself needs it.
 func needsDatabase(fields ...string) *apiError {
 	return &apiError{status: http.StatusNotImplemented, code: codeNeedsDatabase,
 		message: "this needs a database, and messages are kept in memory; set database.host (DLQ_DATABASE_HOST)",
 		details: views(fields, func(field *string) detail { return detail{*field, "needs a database"} })}
 }
 
-// checkGiven refuses the parameters or fields of a request that need a database, if there is none.
-// works are the names that need none.
+// If there is no database, checkGiven refuses the parameters or fields that need a database. works are the names that need
+// none.
 func checkGiven[V any](s *Server, given map[string]V, works ...string) error {
 	if s.guard.hasDatabase() {
 		return nil

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// exportPage is how many messages of an export are chosen at once.
+	// exportPage is the number of messages that are chosen at once.
 	exportPage = 1000
-	// exportPart is how many bytes are read at once. A larger message is read alone.
+	// exportPart is the number of bytes that are read at once. A larger message is read alone.
 	exportPart = 2 << 20
-	// exportChunk is how many bytes a reader must take within WriteTimeout.
+	// exportChunk is the number of bytes that a reader must take within WriteTimeout.
 	exportChunk = 64 << 10
-	// exportRoom is the memory of an export whose messages have no size worth mentioning: a page, a part and a chunk.
+	// exportRoom is the memory that every export reserves: for a page, a part and a chunk. Larger messages need more.
 	exportRoom = timesRead*(dlq.ListBytes+exportPart) + 1<<20
 	// maxExport is the largest limit that a request can name.
 	maxExport = math.MaxInt32
@@ -120,8 +120,8 @@ func (e *export) record(ctx context.Context, wanted dlq.ListQuery, limit int) er
 	return e.server.guard.RecordOperation(ctx, accepted)
 }
 
-// export is a running export. It reads one part at a time, each by statements of its own, and holds no connection to the
-// database while its reader takes the lines.
+// export is a running export. It reads one part at a time, each with its own statements. It holds no database connection while
+// its reader takes the lines.
 type export struct {
 	server  *Server
 	ctx     context.Context // of the request, without a deadline
@@ -134,10 +134,10 @@ type export struct {
 	isStreaming bool
 	left        int
 	sent        int64
-	place       dlq.Keyset // all matching messages up to here are sent
+	place       dlq.Keyset // the last message that was sent; all matching messages before it were sent too
 }
 
-// errReaderGone ends an export whose reader has disconnected, or was disconnected because it did not read in time.
+// errReaderGone ends an export whose reader has disconnected. The server disconnects a reader that does not read in time.
 var errReaderGone = errors.New("the reader has gone")
 
 // chunks yields the lines in chunks, which may be empty. It yields an error only before the first line.
@@ -209,7 +209,7 @@ func (e *export) part(w *exportWriter, part []dlq.Weight) error {
 	defer cancel()
 	defer e.memory.shrink(exportRoom + s.maskMemory(maskRoom))
 	if s.options.Masking != nil {
-		read, text = 2*read, 2*text // a message is in memory as it is and as it is shown
+		read, text = 2*read, 2*text // the message is in memory twice: as it is stored and as it is shown
 	}
 	if err := e.memory.grow(ctx, max(0, timesRead*(read-exportPart)+timesEncoded*8*text-1<<20)); err != nil {
 		return err
@@ -227,7 +227,7 @@ func (e *export) part(w *exportWriter, part []dlq.Weight) error {
 			return errStopping
 		}
 		m := &messages[i]
-		short := *m // the line has the record in another form
+		short := *m // w.message writes the headers itself
 		short.Record.Headers = nil
 		view := exportedView{detailView: s.viewDetail(&short, known, false)}
 		if err := w.message(&view, m, messageCursor(m.Keyset(), true)); err != nil {
@@ -267,12 +267,13 @@ func (e *export) end(w *exportWriter, err error) {
 		log, fields = s.options.Logger.Warn, append(fields, zap.Error(err))
 	}
 	log("export ended", fields...)
+	// A failed write needs no handling: the reader has gone.
 	switch {
 	case errors.Is(err, errReaderGone):
 	case err != nil:
-		_ = w.last(translate(err).view(asked.RequestID)) // if the reader has gone, nobody needs the line
+		_ = w.last(translate(err).view(asked.RequestID))
 	default:
-		_ = w.last(map[string]any{"end": map[string]any{"count": e.sent, "cursor": messageCursor(e.place, true)}}) // likewise
+		_ = w.last(map[string]any{"end": map[string]any{"count": e.sent, "cursor": messageCursor(e.place, true)}})
 	}
 }
 
@@ -284,7 +285,7 @@ type exportBody struct {
 	stop         func()
 	chunk        []byte
 	isEnded      bool
-	granted      int // how many bytes may be read before the write deadline is set again
+	granted      int // bytes that may be read before the write deadline is set again
 }
 
 func (b *exportBody) pull() error {
@@ -313,7 +314,7 @@ func (b *exportBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends an export that its reader has not read to the end.
+// Close ends an export, also if its reader has not read it to the end.
 func (b *exportBody) Close() error {
 	b.stop()
 	return nil

@@ -9,19 +9,19 @@ import (
 	"dlqmanager/dlq"
 )
 
-// guard is the store as the principal of a request sees it, without anything of topics that
-// the principal may not see. Handlers reach the store only through it. It reads the principal
-// from the context. Without a principal it refuses everything, so a forgotten check fails closed.
+// guard is the store as the principal of a request may see it: data of hidden topics are left out. Handlers reach the store
+// only through the guard. It reads the principal from the context. Without a principal it refuses everything, so a forgotten
+// check fails closed.
 //
-// A message belongs to its dead-letter topic, and a job to the topic that it names. If a
-// principal has some topics only, its jobs are limited to these topics, even if a job names an
-// original topic that other dead-letter topics have too.
+// A message belongs to its dead-letter topic, and a job to the topic that it names. If a principal may act on some topics only,
+// its jobs have only messages of these dead-letter topics. This also holds for a job on an original topic, to which several
+// dead-letter topics may belong.
 //
 // The guard also hides parts of messages; see mask.go.
 type guard struct {
 	Unguarded
 	store    Store
-	database Database // nil without one
+	database Database // nil if messages are in memory
 	topics   *dlq.Topics
 	masking  *dlq.Masking // nil hides nothing
 	decoder  Decoder      // nil without a Schema Registry
@@ -53,7 +53,7 @@ func (g guard) List(ctx context.Context, query dlq.ListQuery) (dlq.Page, error) 
 	return page, err
 }
 
-// Weigh returns the topic of a message also together with an error, if the principal may not see the message.
+// Weigh returns the topic of a message even with an error, if the principal may not see the message. The audit needs the topic.
 func (g guard) Weigh(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Weight, error) {
 	found, err := g.store.Weigh(ctx, whole(id, isArchived))
 	w, err := only(found, id, err)
@@ -77,7 +77,7 @@ func (g guard) stored(ctx context.Context, id dlq.ID, isArchived bool) (dlq.Deta
 	return d, nil
 }
 
-// whole asks for all of one message.
+// whole is the query for everything of one message.
 func whole(id dlq.ID, isArchived bool) dlq.DetailQuery {
 	return dlq.DetailQuery{IDs: []dlq.ID{id}, Archived: isArchived, AllPayloads: true}
 }
@@ -115,8 +115,8 @@ func (g guard) Message(ctx context.Context, id dlq.ID) (dlq.Message, error) {
 	return m, nil
 }
 
-// Chain leaves out the hops of topics that the principal may not see, and their ids. A principal with some
-// topics only does not see the ids of deleted messages either, since the topics of these are unknown.
+// Chain leaves out the hops of hidden topics, and every reference to their ids. A principal who may see some topics only does
+// not see the ids of deleted messages either, since the topics of deleted messages are unknown.
 func (g guard) Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
 	a := accessOf(ctx)
 	chain, err := g.database.Chain(ctx, id)
@@ -139,7 +139,7 @@ func (g guard) Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error) {
 	return chain, g.hideHops(ctx, chain.Hops)
 }
 
-// Verdicts is for messages that the principal has read.
+// Verdicts does not check topics: the principal must already see the messages.
 func (g guard) Verdicts(ctx context.Context, ids []dlq.ID) (map[dlq.ID]dlq.Verdict, error) {
 	if a := accessOf(ctx); !a.May(a.permission) {
 		return map[dlq.ID]dlq.Verdict{}, nil
@@ -268,7 +268,7 @@ func (g guard) CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (
 	return created, err
 }
 
-// PreviewJob returns groups and error classes in the summary only, without their hidden parts.
+// PreviewJob returns groups and error classes as part of the summary, without their hidden parts. The preview has neither.
 func (g guard) PreviewJob(ctx context.Context, spec dlq.JobSpec) (preview dlq.JobPreview, summary dlq.PlanSummary, err error) {
 	if err = g.scope(ctx, &spec); err != nil {
 		return preview, summary, err
@@ -301,9 +301,9 @@ func (g guard) CreatePlan(ctx context.Context, plan dlq.JobPlan, ttl time.Durati
 	return g.database.CreatePlan(ctx, plan, ttl)
 }
 
-// Plan returns a plan to a sender who may start its job, or to a reader. A sender with other limits is refused, since the job
-// would have other messages. A plan tells more than its job, such as the titles of groups of any dead-letter topic. So a reader
-// with some topics only does not see plans with other limits.
+// Plan returns a plan to a sender who may start its job, or to a reader. A plan that was made with other grants than the
+// sender's is refused, since its job would have other messages. A plan shows more than its job, such as the titles of groups of
+// any dead-letter topic. So a reader who may see some topics only does not see plans of other grants.
 func (g guard) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
 	plan, err := g.database.Plan(ctx, id)
 	if errors.Is(err, dlq.ErrSpecUnreadable) {
@@ -328,7 +328,7 @@ func (g guard) Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error) {
 		err = g.hideSummary(ctx, &plan.Spec, &plan.Summary)
 	}
 	if err == nil && isRead && g.checkFilter(ctx, &plan.Spec.Filter, plan.Spec.Kind == dlq.KindRestore) != nil {
-		plan.Spec.Filter = g.shownFilter(&plan.Spec.Filter) // its values and counts would tell what the sender cannot ask for
+		plan.Spec.Filter = g.shownFilter(&plan.Spec.Filter) // its values and counts would tell what the sender may not ask for
 	}
 	if err != nil {
 		return dlq.JobPlan{}, err
@@ -347,7 +347,7 @@ func (g guard) Job(ctx context.Context, id dlq.ID) (dlq.Job, error) {
 	return j, nil
 }
 
-// JobSamples is for a job that the principal has been shown.
+// JobSamples does not check topics: the principal must already see the job.
 func (g guard) JobSamples(ctx context.Context, id dlq.ID) ([]dlq.JobSample, error) {
 	if a := accessOf(ctx); !a.May(a.permission) {
 		return nil, nil
@@ -355,9 +355,8 @@ func (g guard) JobSamples(ctx context.Context, id dlq.ID) ([]dlq.JobSample, erro
 	return g.database.JobSamples(ctx, id)
 }
 
-// checkJob checks a job by its filter. A job on an original topic may have messages of several
-// dead-letter topics. A sender with some topics only sees such a job only if the job has the
-// limits of the sender.
+// checkJob checks a job by its filter. A job on an original topic may have messages of several dead-letter topics. If the
+// sender may see some topics only, such a job is hidden, unless it has one of the limits of the sender.
 func (g guard) checkJob(a access, f *dlq.Filter) error {
 	err := a.check(f.Topic)
 	if err == nil && a.withinRoute() != "" && !g.topics.IsDeadLetter(f.Topic) && !slices.Contains(a.limits(), f.Within) {
@@ -366,8 +365,8 @@ func (g guard) checkJob(a access, f *dlq.Filter) error {
 	return err
 }
 
-// limits are the limits of the jobs that the principal creates, and its limits for the
-// permission of the route. The roles that create jobs include those that read and control them.
+// limits are the expressions for topics in the jobs that the principal creates, and the expression for the permission of the
+// route. The roles that create jobs include the roles that read and control jobs.
 func (a access) limits() (within []string) {
 	for _, p := range []dlq.Permission{a.permission, dlq.PermJobCreate, dlq.PermMessageDelete} {
 		within = append(within, a.Within(p))

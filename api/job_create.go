@@ -13,11 +13,10 @@ import (
 	"dlqmanager/workflows"
 )
 
-// countTimeout is how long a call waits for the count of the messages before it answers
-// 202.
+// countTimeout limits how long a call waits until the job has counted its messages. Then the call answers 202.
 const countTimeout = time.Second
 
-// createJob starts a job, alone or from a plan.
+// createJob starts the job of a plan, or a job without a plan.
 func (s *Server) createJob(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	b := readBody(c, append([]string{planField}, jobFields...)...)
 	if _, given := b.fields[planField]; given {
@@ -68,8 +67,8 @@ type jobRun struct {
 	execution workflows.Execution
 	// ended is set when the job ended while the call waited.
 	ended bool
-	// published says whether messages were sent; nil while unknown. They are not sent
-	// without Kafka.
+	// published tells whether messages were sent to a target; nil while unknown. Without Kafka, messages are resolved without
+	// being sent.
 	published *bool
 }
 
@@ -105,19 +104,18 @@ func (s *Server) runJob(ctx context.Context, c *fiber.Ctx, j dlq.Job) (run jobRu
 	case err != nil && !errors.Is(err, dlq.ErrUnavailable):
 		return run, err
 	}
-	// The job is still running, or Temporal no longer answers. The workflow has been
-	// started either way.
+	// The job is still running, or Temporal no longer answers. In both cases the workflow was started.
 	waitCtx, cancel := s.waitContext(c.UserContext(), countTimeout)
 	defer cancel()
-	_ = s.retries.AwaitCount(waitCtx, run.job.WorkflowID) // the row tells whether it is counted
+	_ = s.retries.AwaitCount(waitCtx, run.job.WorkflowID) // the row tells whether the messages are counted
 	s.reread(c, &run.job)
 	return run, nil
 }
 
-// startJob writes the job's row before it starts the workflow. If the start fails, nothing is sent or
-// changed: a repeated request joins the job and starts its workflow, or the sweeper closes the job.
-// If startJob joins a job whose workflow was terminated, it closes that job and creates another job.
-// A plan has one job only: then startJob returns the closed job.
+// startJob writes the row of a job before it starts the workflow. If the start fails, nothing is sent or changed: a repeated
+// request joins the job and starts its workflow, or the sweep closes the job. If startJob joins a job whose workflow was
+// terminated, it closes that job and creates another job. A plan has only one job, so for a plan startJob returns the closed
+// job.
 func (s *Server) startJob(ctx context.Context, asked *dlq.Operation, wanted dlq.Job) (dlq.Job, workflows.Execution, error) {
 	wanted.Lanes = s.options.BulkLanes
 	for {
@@ -126,7 +124,7 @@ func (s *Server) startJob(ctx context.Context, asked *dlq.Operation, wanted dlq.
 		}
 		wanted.WorkflowID = workflows.JobWorkflowID(wanted.Spec.Kind, wanted.ID)
 		j, err := s.guard.CreateJob(ctx, asked, wanted)
-		if err != nil || j.State.IsFinal() { // the job of a plan that was started before
+		if err != nil || j.State.IsFinal() { // the job of the plan has already ended
 			return j, workflows.Execution{}, err
 		}
 		execution, err := s.retries.StartJob(ctx, asked, j)
@@ -140,8 +138,8 @@ func (s *Server) startJob(ctx context.Context, asked *dlq.Operation, wanted dlq.
 	}
 }
 
-// closeJob closes a job whose workflow has closed, unless the workflow closed the job. Nobody who uses the
-// API asked for this end.
+// closeJob closes a job whose workflow has closed without closing the job. The audit names no sender, since no request asked
+// for this end.
 func (s *Server) closeJob(ctx context.Context, id dlq.ID) (dlq.Job, error) {
 	return s.guard.EndJob(ctx, dlq.Outside(dlq.PermJobControl, ""), id, dlq.JobFailed, workflows.GoneReason)
 }

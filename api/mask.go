@@ -13,18 +13,18 @@ import (
 	"dlqmanager/dlq/masking"
 )
 
-// The guard hides the parts of messages that the masking rules name, in everything that it returns. Handlers read through the
-// guard only, so they show nothing by mistake. Only stored returns a message as it is stored: for an edit, and for a sender who
-// has revealed the message.
+// The guard hides the parts of messages that the masking rules name, in everything that it returns. Handlers read messages only
+// through the guard, so they show no hidden part by mistake. The method stored returns a message with all its parts. It is for
+// edits, and for a sender who has revealed the message.
 
 // unmaskedFor is how long a message stays in the clear for a sender who has revealed it.
 const unmaskedFor = 10 * time.Minute
 
-// maxRead is the largest message, in bytes, that a list reads to find which hidden parts the error quotes. The error of a
-// larger message is hidden as a whole.
+// maxRead is the size in bytes of the largest message that a list reads to find which hidden parts its error quotes. The error
+// of a larger message is hidden as a whole.
 const maxRead = 1 << 20
 
-// maxDecoded is the largest value, in bytes, that a list decodes: decoding may need a hundred times as much memory.
+// maxDecoded is the size in bytes of the largest value that a list decodes. Decoding may need a hundred times as much memory.
 const maxDecoded = 64 << 10
 
 // maskRoom is the memory for hiding the parts of one message.
@@ -35,8 +35,8 @@ type shownMessage struct {
 	dlq.Detail
 	// mask tells which parts are hidden; nil if no rule applies, or if the sender has revealed the message until unmaskedUntil.
 	mask          *dlq.Mask
-	key           *decodedKeyView // hide decodes it if there is a mask, else replyMessage; nil without a schema
-	isPointer     bool            // before anything was hidden
+	key           *decodedKeyView // set by hide if there is a mask, else by replyMessage; nil without a schema
+	isPointer     bool            // whether the message was a pointer before parts were hidden
 	unmaskedUntil time.Time
 	comesOff      func(dlq.Header) bool // the headers that are not sent back
 }
@@ -66,7 +66,7 @@ func (g guard) show(ctx context.Context, id dlq.ID, isArchived bool) (shownMessa
 	return g.hide(ctx, d, mask), nil
 }
 
-// hide decodes a message with the Schema Registry before it hides parts, since decoded values may have such parts too.
+// hide decodes a message with the Schema Registry before it hides parts, since decoded values may have hidden parts too.
 func (g guard) hide(ctx context.Context, d dlq.Detail, mask *dlq.Mask) shownMessage {
 	s := shownMessage{mask: mask, isPointer: d.IsPointer(), key: decode(ctx, g.decoder, &d), comesOff: g.comesOff(d.Record.Headers)}
 	var decodedKey []byte
@@ -84,7 +84,7 @@ func (g guard) hide(ctx context.Context, d dlq.Detail, mask *dlq.Mask) shownMess
 	return s
 }
 
-// withTags adds the fields that the schemas of a record tag.
+// withTags adds to a mask the fields that have a masked tag in the schemas of a record.
 func (g guard) withTags(ctx context.Context, mask *dlq.Mask, r *dlq.Record) *dlq.Mask {
 	return mask.WithTags(r, func(data []byte, tags []string) ([]masking.Path, error) {
 		if g.decoder == nil {
@@ -95,7 +95,7 @@ func (g guard) withTags(ctx context.Context, mask *dlq.Mask, r *dlq.Record) *dlq
 }
 
 // hideListed hides parts of a message in a list. It decodes value and key only to find the hidden parts that other fields
-// quote. It decodes nothing after ctx has ended.
+// quote. After ctx has ended, it decodes nothing.
 func (g guard) hideListed(ctx context.Context, mask *dlq.Mask, d *dlq.Detail) *dlq.Shown {
 	decoded := *d
 	var key json.RawMessage
@@ -111,7 +111,7 @@ func (g guard) hideListed(ctx context.Context, mask *dlq.Mask, d *dlq.Detail) *d
 	return s
 }
 
-// hideRecord hides parts of a record that a message only points to.
+// hideRecord hides parts of the record that a pointer names.
 func (g guard) hideRecord(ctx context.Context, s *shownMessage, record dlq.Record) dlq.Record {
 	if s.mask == nil {
 		return record
@@ -125,7 +125,8 @@ func (g guard) hideRecord(ctx context.Context, s *shownMessage, record dlq.Recor
 	return hidden.Record
 }
 
-// unmaskedUntil reads from the audit until when the sender has revealed a message; zero if the sender has not.
+// unmaskedUntil reads from the audit how long the sender may see a message that the sender has revealed. The time is zero if
+// the sender has not revealed it.
 func (g guard) unmaskedUntil(ctx context.Context, m *dlq.Message) (time.Time, error) {
 	a := accessOf(ctx)
 	if !g.hasDatabase() || !a.MayOn(dlq.PermMessageUnmask, m.DLQTopic) {
@@ -166,12 +167,12 @@ func (g guard) Unmask(ctx context.Context, asked *dlq.Operation, id dlq.ID, isAr
 	return g.whole(&d, until), err
 }
 
-// editable returns a message for an edit, unless parts of it are hidden from the sender: a form that shows asterisks would
-// send them.
+// editable returns a message for an edit, and refuses a message with parts that are hidden from the sender. Otherwise an edit
+// would send the asterisks of the form.
 func (g guard) editable(ctx context.Context, id dlq.ID) (dlq.Detail, error) {
 	s, err := g.show(ctx, id, false)
 	if err != nil || s.Masked == nil {
-		if err == nil && s.mask != nil { // nothing is hidden, but the decoder may have added something
+		if err == nil && s.mask != nil { // nothing is hidden, but s has the decoded payload
 			return g.stored(ctx, id, false)
 		}
 		return s.Detail, err
@@ -191,7 +192,7 @@ func (g guard) textOf(ctx context.Context, m *dlq.Message, text string) string {
 		return text
 	}
 	shown := mask.Unread().Text(text)
-	_ = g.read(ctx, []unread{{id: m.ID, mask: mask, show: func(s *dlq.Shown) { shown = s.Text(text) }}}) // after an error it stays hidden
+	_ = g.read(ctx, []unread{{id: m.ID, mask: mask, show: func(s *dlq.Shown) { shown = s.Text(text) }}}) // hidden after an error
 	return shown
 }
 
@@ -222,7 +223,8 @@ func (g guard) checkFilter(ctx context.Context, f *dlq.Filter, isArchived bool) 
 		" needs the permission " + string(dlq.PermMessageUnmask) + " on the topics of its messages, since parts of them are hidden; GET /api/v1/me lists yours"}
 }
 
-// maskOfTopic is the mask of all messages of a topic. In the archive it has all rules, since the pairs of topics are unknown there.
+// maskOfTopic is the mask of all messages of a topic. In the archive it has all rules, since the pairs of dead-letter topic and
+// original topic are not known there.
 func (g guard) maskOfTopic(ctx context.Context, topic string, isArchived bool) (*dlq.Mask, error) {
 	if isArchived || !g.hasDatabase() {
 		return g.masking.All(), nil
@@ -231,7 +233,7 @@ func (g guard) maskOfTopic(ctx context.Context, topic string, isArchived bool) (
 	return g.masking.For(append(topics, topic)...), err
 }
 
-// shownFilter is a filter as everybody sees it, without values that it compares with hidden parts.
+// shownFilter is a filter without the values that it compares with hidden parts. Everybody sees the same filter.
 func (g guard) shownFilter(f *dlq.Filter) dlq.Filter {
 	if g.masking == nil {
 		return *f
@@ -239,7 +241,7 @@ func (g guard) shownFilter(f *dlq.Filter) dlq.Filter {
 	return g.masking.All().WithoutHidden(f)
 }
 
-// shownReason is why a job does not go on. It leaves out the answer of an endpoint, which may quote any message of the job.
+// shownReason is why a job stopped or paused. It leaves out the answer of an endpoint, which may quote any message of the job.
 func (g guard) shownReason(reason string) string {
 	before, rest, found := strings.Cut(reason, " answered ")
 	if g.masking == nil || !found {
@@ -252,7 +254,7 @@ func (g guard) shownReason(reason string) string {
 	return before + " answered " + status + ": ***"
 }
 
-// describeGone returns nil for dlq.ErrNotFound: the group was deleted meanwhile, which is no error.
+// describeGone returns nil for dlq.ErrNotFound: it is no error that the group was deleted meanwhile.
 func describeGone(err error) error {
 	if errors.Is(err, dlq.ErrNotFound) {
 		return nil

@@ -39,7 +39,7 @@ type detailView struct {
 	GroupID       *dlq.ID       `json:"group_id"`
 	EditedFrom    *dlq.ID       `json:"edited_from"`
 	ReplacedBy    *dlq.ID       `json:"replaced_by"`
-	// OwnLines is absent if no frame has a known form, and in an export.
+	// OwnLines is absent in an export, and if no frame of the stack trace has a known form.
 	OwnLines []int `json:"own_lines,omitzero"`
 	// GroupedBy is absent for a message without a group.
 	GroupedBy    *groupedByView `json:"grouped_by,omitempty"`
@@ -50,8 +50,7 @@ type detailView struct {
 	stateFields
 }
 
-// pointedView is the record that a message only points to, or the reason why the record
-// could not be read.
+// pointedView is the record that a pointer names, or the reason why the record could not be read.
 type pointedView struct {
 	recordView
 	Error *string `json:"error"`
@@ -91,8 +90,8 @@ type targetView struct {
 	URL       string `json:"url,omitempty"`
 }
 
-// viewTarget is null for a message that was not delivered, or whose target is unknown. A position without a target is in
-// the original topic.
+// viewTarget is null for a message that was not delivered, or whose target is unknown. If only the partition and the offset are
+// known, the message is in its original topic.
 func viewTarget(m *dlq.Message, verdict dlq.Verdict) *targetView {
 	if m.Ended() != dlq.ResolutionDelivered || verdict.Target == "" && (m.TargetPartition == nil || m.TargetOffset == nil) {
 		return nil
@@ -114,10 +113,10 @@ func viewSource(s dlq.Source) *sourceView {
 	return &sourceView{Partition: s.Partition, Offset: s.Offset}
 }
 
-// headerView shows a header's value as base64, and as text where it is text.
+// headerView shows a header's value as base64. A value that is valid UTF-8 is also shown as text.
 type headerView struct {
 	Key   string  `json:"key"`
-	Value []byte  `json:"value"` // nil is Kafka's null, and null here
+	Value []byte  `json:"value"` // null for a null value in Kafka
 	Text  *string `json:"text"`
 	// RemovedOnRetry is absent for the headers that are sent back.
 	RemovedOnRetry bool `json:"removed_on_retry,omitempty"`
@@ -247,7 +246,7 @@ func (s *Server) reserveDetail(ctx context.Context, c *fiber.Ctx, id dlq.ID, isA
 		return err
 	}
 	peak := peakOfDetail(&w)
-	if s.options.Masking != nil { // a message is in memory as it is and as it is shown
+	if s.options.Masking != nil { // the message is in memory twice: as it is stored and as it is shown
 		peak = 2*peak + maskRoom
 	}
 	return s.reserve(ctx, c, peak)
@@ -270,10 +269,10 @@ func (s *Server) addedTo(d *shownMessage) (added int64) {
 	return added
 }
 
-// Pointers reads records of original topics.
+// Pointers reads the records that pointers name.
 type Pointers interface {
-	// Fetch returns the record at the origin of a dead letter; written is when the dead letter
-	// was written. The error wraps dlq.ErrGone when Kafka no longer has the record.
+	// Fetch returns the record at the origin of a dead letter. The dead letter was written at the time written. The error wraps
+	// dlq.ErrGone when Kafka no longer has the record.
 	Fetch(ctx context.Context, origin dlq.Origin, written time.Time) (dlq.Record, error)
 }
 
@@ -282,7 +281,7 @@ func (s *Server) viewPointed(ctx context.Context, d *shownMessage) *pointedView 
 	if s.options.Pointers == nil {
 		return failed("Kafka is not configured")
 	}
-	// Whoever writes to the dead-letter topic can name any record of any topic.
+	// Anybody who may write to the dead-letter topic can name any record of any topic.
 	if accessOf(ctx).withinRoute() != "" && !s.options.Topics.MaySend(d.DLQTopic, d.Failure.Origin.Topic, false) {
 		return failed(foreignPointer + " shows it")
 	}
@@ -290,7 +289,7 @@ func (s *Server) viewPointed(ctx context.Context, d *shownMessage) *pointedView 
 	switch {
 	case errors.Is(err, dlq.ErrGone):
 		return failed(err.Error())
-	case err != nil: // its text may name hosts
+	case err != nil: // the error may name hosts
 		s.options.Logger.Warn("cannot read the record that a message points to", zap.Stringer("message_id", d.ID), zap.Error(err))
 		return failed("the record cannot be read now; try again later")
 	}
@@ -311,8 +310,7 @@ type deletedView struct {
 	Message string `json:"message"`
 }
 
-// deleteMessage takes the reason from the query: not every client can send a body with
-// DELETE.
+// deleteMessage takes the reason from a query parameter, since not every client can send a body with DELETE.
 func (s *Server) deleteMessage(ctx context.Context, c *fiber.Ctx, q *query, id dlq.ID) error {
 	reason, _ := q.one("reason")
 	if err := q.err(); err != nil {
@@ -333,7 +331,8 @@ type markedView struct {
 	MaxRetries int        `json:"max_retries"`
 }
 
-// marks returns a handler that changes a message, for the reason in the body. done names the change in answers and errors.
+// marks returns a handler that changes a message. The body of the request has the reason. done names the change in answers and
+// errors.
 func marks(done string, change func(context.Context, *dlq.Operation, dlq.ID) (dlq.Message, error)) idHandler {
 	return func(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 		if err := readReason(c); err != nil {

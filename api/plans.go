@@ -15,7 +15,7 @@ import (
 
 const planField = "plan"
 
-// planView is a plan, with the effect that its job would have.
+// planView is a plan, with the effect of its job.
 type planView struct {
 	ID        dlq.ID               `json:"id"`
 	Hash      string               `json:"hash"`
@@ -33,7 +33,7 @@ type planView struct {
 	// Filters and RequestReason are the filters and the reason of the request.
 	Filters          filterView `json:"filters"`
 	RequestReason    *string    `json:"request_reason"`
-	*retryPlanFields            // present for a bulk retry
+	*retryPlanFields            // nil unless the job is a bulk retry
 }
 
 type retryPlanFields struct {
@@ -89,7 +89,7 @@ func (s *Server) plan(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) er
 	return s.replyPlan(c, &plan, sample)
 }
 
-// readSample returns the messages of a plan's sample, in the order of the sample.
+// readSample returns the messages of a plan's sample in their order.
 func (s *Server) readSample(ctx context.Context, plan *dlq.JobPlan) ([]dlq.Message, error) {
 	ids := plan.Summary.Sample
 	if len(ids) == 0 {
@@ -129,7 +129,7 @@ func (s *Server) replyPlan(c *fiber.Ctx, plan *dlq.JobPlan, messages []dlq.Messa
 	return reply(c, http.StatusOK, view)
 }
 
-// effectOf returns the effect of a job. Its targets follow from the routes as they are now.
+// effectOf returns the effect of a job. The current configuration decides its targets.
 func (s *Server) effectOf(spec *dlq.JobSpec, preview *dlq.JobPreview) dlq.Effect {
 	effect := dlq.Effect{Matched: preview.Matched, Digest: preview.Digest}
 	if spec.Kind == dlq.KindRetry {
@@ -138,8 +138,8 @@ func (s *Server) effectOf(spec *dlq.JobSpec, preview *dlq.JobPreview) dlq.Effect
 	return effect
 }
 
-// startPlan starts the job of a plan, unless the plan has expired or no longer holds. The job has the id of the plan, so a
-// repeated request finds the job.
+// startPlan starts the job of a plan. It refuses a plan that has expired, or whose effect has changed. The job has the id of
+// the plan, so a repeated request finds the job.
 func (s *Server) startPlan(ctx context.Context, c *fiber.Ctx, b *body) error {
 	for _, name := range jobFields {
 		if _, given := b.fields[name]; given && name != "reason" {
@@ -212,8 +212,7 @@ func (s *Server) checkExpiry(ctx context.Context, plan *dlq.JobPlan) error {
 		message: "the plan expired at " + plan.ExpiresAt.Format(time.RFC3339) + "; make a new one"}
 }
 
-// preview calls read within the two limits of plans: the time that a plan may take, and the number of plans that are made
-// at once.
+// preview calls read within two limits: the time that a plan may take, and the number of plans that are made at once.
 func (s *Server) preview(c *fiber.Ctx, read func(context.Context) (dlq.JobPreview, error)) (result dlq.JobPreview, err error) {
 	ctx, cancel := s.waitContext(c.UserContext(), s.options.PlanTimeout) // it also ends when the server drains
 	defer cancel()
@@ -221,7 +220,7 @@ func (s *Server) preview(c *fiber.Ctx, read func(context.Context) (dlq.JobPrevie
 	switch {
 	case release != nil:
 		defer release()
-	case ctx.Err() == nil: // too many plans wait already
+	case ctx.Err() == nil: // too many requests of the principal wait already
 		return result, unavailable(others+" plans are being made or waiting; try again later", errors.New("too many plans"))
 	default:
 		return result, s.timeoutError(ctx, others+" plans were being made for", "try again later", ctx.Err())
@@ -232,9 +231,8 @@ func (s *Server) preview(c *fiber.Ctx, read func(context.Context) (dlq.JobPrevie
 	return result, err
 }
 
-// timeoutError names the time limit of plans if ctx has exceeded the limit, since the store may
-// then have reported the database as unavailable, which would mislead. Otherwise err is returned
-// unchanged.
+// timeoutError names the time limit of plans if ctx has exceeded it. The store may then have reported the database as
+// unavailable, which would mislead. Other errors are returned unchanged.
 func (s *Server) timeoutError(ctx context.Context, reason, remedy string, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err

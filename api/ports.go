@@ -35,18 +35,18 @@ type Store interface {
 // like the errors of Store.
 type Database interface {
 	Unguarded
-	// TopicsWithin counts the messages of the dead-letter topics that match an expression;
-	// empty for all.
+	// TopicsWithin counts the messages of the dead-letter topics that match a regular expression. An empty expression matches
+	// all topics.
 	TopicsWithin(ctx context.Context, within string) ([]dlq.TopicSummary, error)
 	// Series counts the arrivals of a range of whole buckets, the topics with the most arrivals first.
 	Series(ctx context.Context, query dlq.SeriesQuery) ([]dlq.Series, error)
 	// ExportPage chooses the next messages of an export, oldest first. A page of a search may be empty although a next page exists.
 	ExportPage(ctx context.Context, query dlq.ListQuery) (dlq.ExportPage, error)
-	// TopicsBeside returns the original topics of a dead-letter topic and the dead-letter topics of an original topic, as far
-	// as they have messages.
+	// TopicsBeside returns the original topics of a dead-letter topic, and the dead-letter topics of an original topic. It
+	// finds topics by their messages, so topics without messages are absent.
 	TopicsBeside(ctx context.Context, topic string) ([]string, error)
-	// Restore makes a new PENDING message of an archived message, which stays. The error is dlq.ErrNotFound,
-	// or *dlq.NotRetryableError if the message was restored before or an edited copy has replaced it.
+	// Restore makes a new PENDING message of an archived message. The archived message stays. The error is dlq.ErrNotFound, or
+	// *dlq.NotRetryableError if the message was restored before or an edited copy has replaced it.
 	Restore(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)
 	// Chain returns a message, also an archived one, with all messages that it was before
 	// and that it became, or dlq.ErrNotFound.
@@ -66,11 +66,10 @@ type Database interface {
 	// with the same key stores nothing and returns the ids of the first call. The error is
 	// dlq.ErrKeyReused if the first call had another request.
 	HandIn(ctx context.Context, asked *dlq.Operation, arrivals []dlq.Arrival, key *dlq.IdempotencyKey) (ids []dlq.ID, repeated bool, err error)
-	// CreateJob takes the snapshot of a job and writes its row. While another
-	// job runs on messages of the same topic, it returns that job if it does the same
-	// work, and a *dlq.JobBusyError otherwise.
+	// CreateJob takes the snapshot of a job and writes its row. If another job runs on the same topic, CreateJob returns that
+	// job when both do the same work, and a *dlq.JobBusyError otherwise.
 	CreateJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (dlq.Job, error)
-	// StopJob makes a job CANCELLING: it claims and changes nothing any more.
+	// StopJob makes a job CANCELLING: from then on the job claims and changes no message.
 	StopJob(ctx context.Context, asked *dlq.Operation, id dlq.ID, state dlq.JobState, reason string) (dlq.Job, error)
 	// EndJob closes a job that has no running workflow. It leaves a closed job
 	// unchanged.
@@ -81,11 +80,11 @@ type Database interface {
 	Jobs(ctx context.Context, query dlq.JobQuery) (dlq.PageOf[dlq.Job], error)
 	// JobSamples returns counts of a job in the order of time; none if there is no such job.
 	JobSamples(ctx context.Context, id dlq.ID) ([]dlq.JobSample, error)
-	// PreviewJob describes the effect of a job that would start now, and changes nothing. PreviewScope
-	// does the same within a scope that was frozen before.
+	// PreviewJob describes the effect of a job that would start now, and changes nothing. PreviewScope does the same within the
+	// snapshot of a plan.
 	PreviewJob(ctx context.Context, spec dlq.JobSpec) (dlq.JobPreview, error)
 	PreviewScope(ctx context.Context, spec dlq.JobSpec, scope dlq.Scope) (dlq.JobPreview, error)
-	// CreatePlan stores a plan, which expires after ttl. Plan returns it, dlq.ErrNotFound or dlq.ErrSpecUnreadable.
+	// CreatePlan stores a plan, which expires after ttl. Plan returns a plan, dlq.ErrNotFound or dlq.ErrSpecUnreadable.
 	CreatePlan(ctx context.Context, plan dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error)
 	Plan(ctx context.Context, id dlq.ID) (dlq.JobPlan, error)
 	// Groups returns one page of groups.
@@ -107,40 +106,41 @@ type Database interface {
 type Unguarded interface {
 	// Now is the time of the store's clock.
 	Now(ctx context.Context) (time.Time, error)
-	// RecordOperation records an operation that is no change of the store, such as a refused request.
+	// RecordOperation records an operation that does not change the store, such as a refused request.
 	RecordOperation(ctx context.Context, operation dlq.Operation) error
-	// OperationsOf returns the operations that asked for retries of messages, by the tokens
-	// of their owners. The principal has been shown the messages.
+	// OperationsOf returns the operations that asked for retries of these messages, by the tokens of the owners of the retries.
+	// It does not check topics: the principal must already see the messages.
 	OperationsOf(ctx context.Context, messages []dlq.ID, tokens []string) (map[string]dlq.ID, error)
 }
 
-// Retries starts and watches the workflows of retries and of jobs. The Temporal Web UI shows who asked for
-// a workflow, and a command has the id of the operation that asked for it. Every method may return an error
-// that is dlq.ErrUnavailable while Temporal is unavailable.
+// Retries starts and watches the workflows of retries and of jobs. The Temporal Web UI shows who asked for a workflow. A
+// command carries the id of the operation that asked for it. Every method may return an error that is dlq.ErrUnavailable while
+// Temporal is unavailable.
 type Retries interface {
 	Waits
 	// StartRetryMessage starts the retry of a message, or joins a retry that
 	// is running.
 	StartRetryMessage(ctx context.Context, asked *dlq.Operation, m *dlq.Message, input workflows.RetryMessageInput) (workflows.Execution, error)
 
-	// SteerJob sends a command to a job. Commands take effect in the order of the calls. The call returns once the command
-	// has taken effect, or once a later command has superseded it, but does not wait for the end of a cancelled job. A command
-	// that is already in effect changes nothing, except that a job that has paused itself stays paused. The error is
-	// dlq.ErrNotFound when the workflow does not run. When ctx ends first, the command may or may not have arrived.
+	// SteerJob sends a command to a job. Commands take effect in the order of the calls. The call returns when the command has
+	// taken effect, or when a later command has superseded it. It does not wait for the end of a cancelled job. A command that
+	// is already in effect changes nothing, with one exception: a pause makes a job that has paused itself stay paused. The
+	// error is dlq.ErrNotFound when the workflow does not run. When ctx ends first, the command may or may not have arrived.
 	SteerJob(ctx context.Context, asked *dlq.Operation, j dlq.Job, c dlq.Command) error
-	// TriggerArchive starts a run of the archive's schedule now, unless one is active, and returns the
-	// schedule; dlq.ErrNotFound if there is none.
+	// TriggerArchive starts a run of the archive's schedule now, unless a run is active. It returns the id of the schedule, or
+	// dlq.ErrNotFound if there is no schedule.
 	TriggerArchive(ctx context.Context) (schedule string, err error)
 }
 
-// Waits is the part of Retries without rows in the audit: its methods command nothing, and the store records each new job.
+// Waits is the part of Retries that the audit does not record: its methods send no commands, and the store records each new
+// job.
 type Waits interface {
 	// AwaitRetryMessage waits for the end of the workflow. When ctx ends first, it
 	// returns ctx's error and the workflow continues. Errors of the workflow are
 	// *dlq.NotRetryableError, *dlq.OwnedError and dlq.ErrNotFound.
 	AwaitRetryMessage(ctx context.Context, execution workflows.Execution) (workflows.RetryMessageResult, error)
-	// StartJob starts the workflow of a job whose row exists, or joins it.
-	// It returns dlq.ErrNotFound when the workflow has closed.
+	// StartJob starts the workflow of a job whose row exists, or joins the running workflow. It returns dlq.ErrNotFound when
+	// the workflow has closed.
 	StartJob(ctx context.Context, asked *dlq.Operation, j dlq.Job) (workflows.Execution, error)
 	// AwaitJob waits like AwaitRetryMessage.
 	AwaitJob(ctx context.Context, j dlq.Job) (workflows.JobResult, error)

@@ -38,8 +38,8 @@ func reply(c *fiber.Ctx, status int, v any) error {
 // offset.
 type timestamp time.Time
 
-// RFC 3339 has years of four digits. Rows that were written by hand may hold other years, or
-// infinity.
+// RFC 3339 has years of four digits. Rows that were written by hand may hold other years or infinity, and are shown as the
+// nearest of these times.
 var (
 	firstTime = time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC)
 	lastTime  = time.Date(9999, time.December, 31, 23, 59, 59, int(999*time.Millisecond), time.UTC)
@@ -74,7 +74,7 @@ func optional[T comparable](value T) *T {
 	return &value
 }
 
-// views shows a list; it is never null.
+// views converts a list for an answer. The result is never nil, so JSON has [] and not null.
 func views[T, V any](list []T, view func(*T) V) []V {
 	shown := make([]V, len(list))
 	for i := range list {
@@ -95,10 +95,10 @@ type messageFields struct {
 	CreatedAt     timestamp       `json:"created_at"`
 	UpdatedAt     timestamp       `json:"updated_at"`
 	LastRetryAt   *timestamp      `json:"last_retry_at"`
-	// Both are absent unless a list leaves out the payload.
+	// PayloadOmitted and PayloadSize are absent unless a list leaves out the payload.
 	PayloadOmitted bool `json:"payload_omitted,omitempty"`
 	PayloadSize    int  `json:"payload_size,omitempty"`
-	// Both are absent unless parts are hidden.
+	// Masked and MaskedPaths are absent unless parts are hidden.
 	Masked      bool     `json:"masked,omitempty"`
 	MaskedPaths []string `json:"masked_paths,omitempty"`
 }
@@ -117,8 +117,7 @@ func fieldsOf(m *dlq.Message) messageFields {
 	return fields
 }
 
-// bytesView shows arbitrary bytes. Kafka's null is JSON's null, which differs from
-// {"base64":"","size":0}.
+// bytesView shows arbitrary bytes. A null in Kafka is null in JSON. It differs from an empty value, {"base64":"","size":0}.
 type bytesView struct {
 	Base64 []byte `json:"base64"`
 	Size   int    `json:"size"`
@@ -134,8 +133,7 @@ func viewBytes(b []byte) *bytesView {
 // workflowView names a workflow and links to it if the Web UI's address is configured.
 type workflowView struct {
 	WorkflowID string `json:"workflow_id"`
-	// RunID is set for a single retry, and JobID for a job, whose workflow
-	// id is used once.
+	// RunID is set for a single retry, and JobID for a job. The workflow id of a job has only one run.
 	RunID string  `json:"run_id,omitempty"`
 	JobID *dlq.ID `json:"job_id,omitempty"`
 	URL   string  `json:"url,omitempty"`
@@ -151,8 +149,8 @@ func (s *Server) viewWorkflow(owner dlq.Owner) *workflowView {
 	return &workflowView{WorkflowID: owner.WorkflowID, RunID: owner.Token, URL: s.workflowURL(owner.WorkflowID, owner.Token)}
 }
 
-// workflowURL is the address of a run in the Temporal Web UI, or of the workflow if no
-// run is given. It is empty if the Web UI's address is not configured.
+// workflowURL is the address of a run in the Temporal Web UI. Without a run, it is the address of the workflow. It is empty if
+// the Web UI's address is not configured.
 func (s *Server) workflowURL(workflowID, runID string) string {
 	if s.options.TemporalUI == "" {
 		return ""

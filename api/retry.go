@@ -18,8 +18,8 @@ const (
 	nothingPublished = "but nothing was published: Kafka is not configured"
 )
 
-// retryView has the documented fields, then the result of the workflow. Published and
-// Error are null while they are unknown.
+// retryView has the documented fields, followed by the result of the workflow. Published and Error are null while they are
+// unknown.
 type retryView struct {
 	markedView
 	Published   *bool   `json:"published"`
@@ -38,7 +38,7 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dl
 	b := readBody(c, retryFields...)
 	requested, edit := b.target(), b.edit()
 	if edit == nil && requested != "" {
-		edit = &dlq.Edit{} // an unchanged copy, so that the message shows that it went elsewhere
+		edit = &dlq.Edit{} // an unchanged copy, so that the message shows that it went to another target
 	}
 	b.reason(c)
 	if err := b.err(); err != nil {
@@ -53,8 +53,8 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dl
 	}
 	asked := auditOf(c)
 	asked.Topic = m.DLQTopic
-	// The start joins the workflow of a RETRYING message. If that workflow no longer runs,
-	// the new workflow decides, since the row may be outdated.
+	// A retry of a RETRYING message joins its running workflow. If no workflow runs, the row may be outdated, and a new
+	// workflow decides.
 	if m.Status != dlq.StatusRetrying {
 		if err := m.CheckRetryable(); err != nil {
 			return s.nameCopy(ctx, &m, err)
@@ -83,7 +83,7 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dl
 	wait := s.waitTime(c)
 	result, ended, err := await(s, c, wait, execution, s.retries.AwaitRetryMessage)
 	if result.Error != "" {
-		shown, cancel := s.deadline(c) // the wait may have used up the deadline of the request
+		shown, cancel := s.deadline(c) // the wait may have exceeded the deadline of the request
 		defer cancel()
 		result.Error = s.guard.textOf(shown, &m, result.Error)
 	}
@@ -95,7 +95,7 @@ func (s *Server) retryMessage(ctx context.Context, c *fiber.Ctx, _ *query, id dl
 	case ended:
 		return reply(c, http.StatusOK, s.viewRetry(id, editedFrom, execution, result))
 	}
-	return s.retryContinues(c, m, editedFrom, execution) // also if Temporal does not answer: the start was durable
+	return s.retryContinues(c, m, editedFrom, execution) // also if Temporal does not answer: the workflow was started
 }
 
 // retryStopped answers with the state of the message after its workflow was cancelled
@@ -138,12 +138,12 @@ func (s *Server) viewRetry(id, editedFrom dlq.ID, execution workflows.Execution,
 	}
 }
 
-// nameCopy makes the error of a replaced message name its copy, as far as that is known.
+// nameCopy makes the error of a replaced message name its edited copy, if the copy is known.
 func (s *Server) nameCopy(ctx context.Context, m *dlq.Message, err error) error {
 	if m.Ended() != dlq.ResolutionReplaced {
 		return err
 	}
-	chain, failed := s.guard.Chain(ctx, m.ID) // without the bytes of the message
+	chain, failed := s.guard.Chain(ctx, m.ID) // does not read the bytes of the message
 	if failed != nil {
 		return err
 	}
@@ -183,8 +183,8 @@ func retryMessageText(result workflows.RetryMessageResult) string {
 	}
 }
 
-// retryContinues answers 202 with the current state of the message, or with the state
-// before the retry if the store is unavailable. The retry is durable either way.
+// retryContinues answers 202 with the current state of the message, or with the state before the retry if the store is
+// unavailable. In both cases the workflow was started.
 func (s *Server) retryContinues(c *fiber.Ctx, m dlq.Message, editedFrom dlq.ID, execution workflows.Execution) error {
 	ctx, cancel := s.deadline(c)
 	defer cancel()
@@ -197,6 +197,6 @@ func (s *Server) retryContinues(c *fiber.Ctx, m dlq.Message, editedFrom dlq.ID, 
 	}
 	c.Location("/api/v1/dlq/messages/" + m.ID.String())
 	view := s.viewRetry(m.ID, editedFrom, execution, workflows.RetryMessageResult{Status: m.Status, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries})
-	view.Message, view.Published = retryInitiated, nil // its result is unknown
+	view.Message, view.Published = retryInitiated, nil // the result is unknown
 	return reply(c, http.StatusAccepted, view)
 }
