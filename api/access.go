@@ -19,15 +19,15 @@ import (
 
 // Authenticator tells who sends a request. It is safe for concurrent use.
 type Authenticator interface {
-	// Authenticate returns the principal of a bearer token. The error wraps
-	// dlq.ErrUnauthenticated, with a text for the sender, or dlq.ErrUnavailable.
+	// Authenticate returns the principal of a bearer token. The error wraps dlq.ErrUnauthenticated, whose text the sender may
+	// see, or dlq.ErrUnavailable.
 	Authenticate(ctx context.Context, token string) (dlq.Principal, error)
 }
 
-// PublicRoutes are the routes that can be opened to requests without a token.
+// PublicRoutes are the routes that the configuration can open to requests without a token.
 var PublicRoutes = []string{"healthz", "readyz", "metrics"}
 
-// access is who sends a request, and the permission that its route needs.
+// access is the principal who sends a request, and the permission that the route needs.
 type access struct {
 	*dlq.Principal
 	permission dlq.Permission
@@ -44,12 +44,12 @@ func accessOf(ctx context.Context) access {
 	return a
 }
 
-// withinRoute is an expression for the topics on which the principal has the permission of the
-// route.
+// withinRoute is a regular expression for the topics on which the principal has the permission of the route. It is empty for
+// all topics.
 func (a access) withinRoute() string { return a.Within(a.permission) }
 
-// check returns dlq.ErrNotFound if the principal may not see the topic, and an error for the
-// sender if the principal may see the topic, but lacks the permission of the route.
+// check returns dlq.ErrNotFound if the principal may not see the topic. If the principal may see the topic, but lacks the
+// permission of the route, the error says so.
 func (a access) check(topic string) error {
 	err := a.require(topic)
 	if err != nil && !a.MayOn(dlq.PermMessageRead, topic) {
@@ -58,8 +58,8 @@ func (a access) check(topic string) error {
 	return err
 }
 
-// require returns nil if the principal has the permission of the route on the topic. Otherwise the error names the topic,
-// which the sender has named.
+// require returns nil if the principal has the permission of the route on the topic. The error names the topic, since the
+// sender has named it.
 func (a access) require(topic string) error {
 	if a.MayOn(a.permission, topic) {
 		return nil
@@ -75,8 +75,8 @@ func forbidden(permission dlq.Permission, topic string) error {
 	return &apiError{status: http.StatusForbidden, code: codeForbidden, message: message + "; GET /api/v1/me lists yours"}
 }
 
-// authorize finds out who sends a request, and refuses it without the permission of its
-// route. Topics are checked where something is read or changed; see guard.
+// authorize finds out who sends a request, and refuses it if the sender lacks the permission of the route. The guard checks the
+// topics.
 func (s *Server) authorize(r route) fiber.Handler {
 	open := r.public == alwaysPublic || slices.Contains(s.options.Open, r.public)
 	return func(c *fiber.Ctx) error {
@@ -119,7 +119,7 @@ func (a access) checkRoute() error {
 		return forbidden(a.permission, "")
 	case a.permission.IsForAllTopics() && a.withinRoute() != "":
 		return forbidden(a.permission, "*")
-	case a.permission != "" && a.IsTooWide(): // the grants of several claims together; each grant is short enough
+	case a.permission != "" && a.IsTooWide(): // all grants of the claims together; each grant alone is short enough
 		return &apiError{status: http.StatusForbidden, code: codeForbidden,
 			message: fmt.Sprintf("your grants together name too many topics: their expression is longer than %d bytes", dlq.MaxExpression)}
 	default:
@@ -131,12 +131,12 @@ func (s *Server) authenticate(c *fiber.Ctx) (dlq.Principal, error) {
 	if s.options.Auth == nil {
 		return dlq.Anonymous, cmp.Or(s.checkHost(c), s.checkBrowser(c))
 	}
-	if len(c.Request().Header.PeekAll(fiber.HeaderAuthorization)) > 1 { // a proxy may have checked another header
+	if len(c.Request().Header.PeekAll(fiber.HeaderAuthorization)) > 1 { // a proxy may have checked another of these headers
 		return dlq.Principal{}, unauthenticated("the request has more than one Authorization header", nil)
 	}
 	scheme, token, _ := strings.Cut(c.Get(fiber.HeaderAuthorization), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		token = "" // any other scheme counts as a missing token
+		token = "" // a token of another scheme counts as missing
 	}
 	ctx, cancel := s.deadline(c)
 	defer cancel()

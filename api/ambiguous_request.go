@@ -6,10 +6,10 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// isAmbiguous reports whether a proxy may see another end of the request than fasthttp does, so
-// that the proxy or fasthttp would take a part of the body for the next request. fasthttp itself
-// refuses two lengths and unknown encodings. It accepts a length beside an encoding, the encoding
-// identity, and blanks in names. A line that begins with a blank continues the line before.
+// isAmbiguous reports whether a proxy and fasthttp may disagree on where the request ends. Then one of the two would take a
+// part of the body for the next request. fasthttp itself refuses two lengths and unknown encodings. But it accepts a length
+// together with an encoding, the encoding identity, and blanks in names. isAmbiguous also finds a line that begins with a
+// blank, which continues the line before.
 func isAmbiguous(h *fasthttp.RequestHeader) bool {
 	ends := 0
 	for line := range bytes.SplitSeq(h.RawHeaders(), []byte("\n")) {

@@ -12,20 +12,20 @@ import (
 	"dlqmanager/dlq"
 )
 
-// The most bytes of JSON in answers. Short answers, of one job, group or change, reserve no memory, so
-// that an operator can cancel a job at any time.
+// The largest answers, in bytes of JSON. Short answers, such as one job, one group or the answer to a change, reserve no
+// memory. So an operator can cancel a job at any time.
 const (
-	// answerList is for chains, plans, pages of messages (which end at dlq.ListBytes), and lists of
-	// jobs, groups and topics (whose texts are short).
+	// answerList is for chains, plans and lists. Pages of messages end at dlq.ListBytes, and the texts of jobs, groups and
+	// topics are short.
 	answerList = dlq.ListBytes + 256<<10
-	// answerDecoded is for one value or key that the Schema Registry decodes.
+	// answerDecoded is for one value or one key that the Schema Registry decodes.
 	answerDecoded = 8 << 20
-	// answerPointed is for the record of a message that only points to it.
+	// answerPointed is for the record that a pointer names.
 	answerPointed = 8 << 20
 )
 
-// While an answer is made, its parts are in memory several times: as the database sends them, as
-// they are stored in Go, and as JSON, whose buffer grows by doubling and is then copied.
+// While an answer is made, its parts are in memory several times. timesRead counts the bytes from the database and their copy
+// in Go. timesEncoded counts the JSON: its buffer grows by doubling, and is then copied.
 const (
 	timesRead    = 2
 	timesEncoded = 3
@@ -34,14 +34,14 @@ const (
 // peakOf is the most memory that an answer of so many bytes needs.
 func peakOf(encoded int64) int64 { return (timesRead + timesEncoded) * encoded }
 
-// peakOfDetail is the memory for all of a message. A header is shown as base64 and as text, and
-// JSON writes a control character as six characters.
+// peakOfDetail is the memory for one message with all its parts. A header is shown as base64 and as text. JSON writes a control
+// character as six characters.
 func peakOfDetail(w *dlq.Weight) int64 {
 	encoded := w.Binary*4/3 + w.Payload + 8*(w.Long+w.Short)
 	return timesRead*w.Size() + timesEncoded*encoded
 }
 
-// answer is the memory of a request, out of the budget for all answers in flight.
+// answer is the memory that a request holds, as part of the budget for all answers in flight.
 type answer struct {
 	*share
 	wait time.Duration
@@ -60,7 +60,8 @@ func (s *Server) holding(h handler) handler {
 	}
 }
 
-// peakOfList is the memory for a list. If masking is on, the list also reads its messages, a bounded number of bytes at a time.
+// peakOfList is the memory for a list. If masking is configured, the list also reads its messages, a bounded number of bytes at
+// a time.
 func (s *Server) peakOfList() int64 {
 	return peakOf(answerList) + s.maskMemory(2*timesRead*exportPart+maskRoom)
 }
@@ -73,9 +74,8 @@ func (s *Server) maskMemory(bytes int64) int64 {
 	return bytes
 }
 
-// reserve waits a bounded time for more memory for a request. fasthttp closes the values of a
-// request after it has written the answer, and also when the connection has failed or the client
-// did not read in time.
+// reserve waits a bounded time for more memory for a request. The memory is in the locals of the request, which fasthttp closes
+// after the answer is written, and also when the connection fails or the client does not read in time.
 func (s *Server) reserve(ctx context.Context, c *fiber.Ctx, bytes int64) error {
 	held, ok := c.Locals(answerKey{}).(*answer)
 	if !ok {
@@ -85,7 +85,7 @@ func (s *Server) reserve(ctx context.Context, c *fiber.Ctx, bytes int64) error {
 	return held.grow(ctx, bytes)
 }
 
-// settle keeps the memory of the encoded answer and frees the rest.
+// settle keeps the memory for the encoded answer and frees the other memory of the request.
 func settle(c *fiber.Ctx, encoded int) {
 	if held, ok := c.Locals(answerKey{}).(*answer); ok {
 		held.shrink(int64(encoded))

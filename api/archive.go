@@ -12,8 +12,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// stateFields tell whether a consumer got past a delivered message, and when a message is due to be moved to the archive and to
-// be purged. Verified is null for other messages. The times are null for messages that have not ended, since these stay.
+// stateFields tell whether a consumer has processed a delivered message, and when a message is archived and purged. Verified is
+// null for messages that were not delivered. The times are null for messages that have not ended, since such messages stay.
 type stateFields struct {
 	Verified       *string    `json:"verified"`
 	VerifiedReason *string    `json:"verified_reason"`

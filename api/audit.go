@@ -62,7 +62,7 @@ func (s *Server) viewOperation(o *dlq.Operation) operationView {
 
 var auditParameters = []string{"page_size", "cursor", "subject", "action", "topic", "target_id", "outcome", "from", "to"}
 
-// operations reads the parameters of the audit, and of the list of single retries, which has fewer.
+// operations reads the parameters of the audit. The list of single retries has some of these parameters.
 func (q *query) operations(list string) dlq.OperationQuery {
 	wanted := dlq.OperationQuery{Topic: q.topicName(), TargetID: q.id("target_id", "target"),
 		Outcome: wordOf(q.body, "outcome", dlq.OperationOutcomes), PageSize: q.number("page_size", defaultPageSize, maxPageSize)}
@@ -78,8 +78,7 @@ func (q *query) operations(list string) dlq.OperationQuery {
 	return wanted
 }
 
-// operationsOf returns the operations that asked for the retries of messages, by the tokens
-// of their owners.
+// operationsOf returns the operations that asked for the retries of messages. The keys are the tokens of the retries' owners.
 func (s *Server) operationsOf(ctx context.Context, hops []dlq.Hop) (map[string]dlq.ID, error) {
 	var messages []dlq.ID
 	var tokens []string

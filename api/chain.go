@@ -70,7 +70,7 @@ func (s *Server) viewHop(h *dlq.Hop, known facts) hopView {
 	}
 	s.linkSource(view.Source, h.DLQTopic)
 	for i, a := range h.Retries() {
-		if i >= len(h.Attempts) { // the retry that delivered the message: its target is in the message
+		if i >= len(h.Attempts) { // the retry that delivered the message; its target is in the message
 			a.TargetPartition, a.TargetOffset = h.TargetPartition, h.TargetOffset
 		}
 		target := targetView{Topic: h.OriginalTopic, Partition: a.TargetPartition, Offset: a.TargetOffset}

@@ -17,9 +17,8 @@ func clientOf(c *fiber.Ctx) string {
 	return address
 }
 
-// assignClient finds the address of the client. A proxy appends the address that called it
-// to X-Forwarded-For. So the header is read from its end, for as long as trusted proxies wrote
-// it. The client may have invented everything before that.
+// assignClient finds the address of the client. A proxy appends the address that called it to X-Forwarded-For. So the header is
+// read from its end, as long as trusted proxies wrote the addresses. The client may have invented all addresses before that.
 func (s *Server) assignClient(c *fiber.Ctx) {
 	address, _ := netip.AddrFromSlice(c.Context().RemoteIP())
 	address = address.Unmap()

@@ -8,14 +8,14 @@ import (
 	"dlqmanager/dlq"
 )
 
-// maxWaiting is how many requests of one principal wait for a slot at once.
+// maxWaiting limits the requests of one principal that wait for a slot.
 const maxWaiting = 8
 
-// takeSlot waits for a slot for an expensive request until ctx ends. Without a slot, release is nil, and others tells
-// whose requests have the slots, such as "4 other".
+// takeSlot waits until an expensive request gets a slot, or ctx ends. Without a slot, release is nil, and others tells whose
+// requests have the slots, such as "4 other" or "2 of your other".
 func (l *shares) takeSlot(ctx context.Context, p *dlq.Principal) (release func(), others string) {
 	others, ofOwn := fmt.Sprintf("%d other", l.size), fmt.Sprintf("%d of your other", l.half())
-	if p.Method == dlq.Anonymous.Method { // everybody, while authentication is off
+	if p.Method == dlq.Anonymous.Method { // all senders are Anonymous while authentication is off
 		if l.all.Acquire(ctx, 1) != nil {
 			return nil, others
 		}
@@ -36,18 +36,18 @@ func (l *shares) takeSlot(ctx context.Context, p *dlq.Principal) (release func()
 	return nil, others
 }
 
-// cheapOffset is how many messages a page number may pass over and still be cheap.
+// cheapOffset is the number of messages that a list may pass over to reach its page, and still be cheap.
 const cheapOffset = 10_000
 
-// readsMany reports whether a list reads many more messages than it shows: no index has its filter, its page number is
-// deep, or its group may be in many topics, of which the sender may see some only.
+// readsMany reports whether a list reads many more messages than it shows. Either no index serves its filter, or its page
+// number is high, or its group may have messages in many topics and the sender may see some topics only.
 func readsMany(ctx context.Context, q *dlq.ListQuery) bool {
 	isSearch := !q.IsLookup() && (q.IsText() || q.ReadsRecords() || q.OriginPartition != nil)
 	isDeep := q.After == nil && (q.Page-1)*q.PageSize > cheapOffset
 	return isSearch || isDeep || !q.Group.IsZero() && accessOf(ctx).withinRoute() != ""
 }
 
-// scan waits a short time until one more list may run, if the list reads many rows.
+// scan runs a list. A list that reads many rows waits a short time for a slot.
 func scan[P any](ctx context.Context, s *Server, readsMany bool, list func() (P, error)) (page P, err error) {
 	if !readsMany {
 		return list()
@@ -60,7 +60,7 @@ func scan[P any](ctx context.Context, s *Server, readsMany bool, list func() (P,
 	return list()
 }
 
-// slot waits a short time until one more request may run.
+// slot waits a short time for a slot. busy describes the running requests for the error.
 func (s *Server) slot(ctx context.Context, limit *shares, busy string) (release func(), err error) {
 	wait, cancel := context.WithTimeout(ctx, s.options.ScanWait)
 	defer cancel()

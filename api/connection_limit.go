@@ -12,16 +12,16 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// tooManyConnections answers a connection before its request is read.
+// tooManyConnections is the answer to a refused connection. It is sent before a request is read.
 const tooManyConnections = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n" +
 	"X-Content-Type-Options: nosniff\r\n" + headerRequestID + ": %[1]s\r\nRetry-After: " + retryAfterSeconds + "\r\nConnection: close\r\n\r\n" +
 	`{"error":{"code":"` + codeUnavailable + `","message":"%[2]s; try again later","request_id":"%[1]s","details":[]}}`
 
-// connections counts the open connections, in all and of each address. most and mostOfAddress
-// are the limits; zero is no limit.
+// connections counts all open connections, and the open connections of each address. most and mostOfAddress are the limits.
+// Zero is no limit.
 type connections struct {
 	most, mostOfAddress int
-	// isProxy tells which addresses send requests of many clients.
+	// isProxy tells which addresses are proxies, which send requests of many clients.
 	isProxy func(netip.Addr) bool
 
 	mu        sync.Mutex
@@ -36,7 +36,7 @@ func (c *connections) follow(connection net.Conn, state fasthttp.ConnState) {
 		c.add(c.client(connection), 1)
 	case fasthttp.StateClosed:
 		c.add(c.client(connection), -1)
-	default: // open as before
+	default: // the connection stays open
 	}
 }
 
@@ -49,7 +49,7 @@ func (c *connections) add(client string, change int) {
 	}
 }
 
-// client is empty for proxies.
+// client is the name of the client, from its address. It is empty for a proxy.
 func (c *connections) client(connection net.Conn) string {
 	remote, ok := connection.RemoteAddr().(*net.TCPAddr)
 	if !ok {
@@ -62,7 +62,7 @@ func (c *connections) client(connection net.Conn) string {
 	return addressBucket(address.String())
 }
 
-// isFull returns why no further connection of the client may be opened, or "".
+// isFull returns the reason if the client may open no further connection, or "".
 func (c *connections) isFull(client string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,12 +76,12 @@ func (c *connections) isFull(client string) string {
 	}
 }
 
-// reserved is how many connections are kept for addresses that have none, so that a few
-// addresses cannot lock out the probes of /healthz and /readyz.
+// reserved is the number of connections that are kept for addresses without a connection. So a few addresses cannot lock out
+// the probes of /healthz and /readyz.
 func reserved(most int) int { return min(max(most/20, 8), most/4) }
 
-// limitedListener refuses connections while too many are open. A connection that waited
-// instead would look like a server that hangs.
+// limitedListener refuses connections while too many are open. If a connection had to wait instead, the server would seem to
+// hang.
 type limitedListener struct {
 	net.Listener
 	connections *connections
@@ -103,8 +103,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// refuse never waits for the client. A TLS client gets no answer, since an answer would need
-// the client's part of the handshake.
+// refuse never waits for the client. A TLS client gets no answer, since the server would need the handshake for an answer.
 func refuse(connection net.Conn, reason string) {
 	if encrypted, ok := connection.(*tls.Conn); ok {
 		_ = encrypted.NetConn().Close()

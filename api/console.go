@@ -11,20 +11,20 @@ import (
 	"github.com/gofiber/fiber/v2/middleware/adaptor"
 )
 
-// Console has HTML pages that people read and change things with.
+// Console has the HTML pages of the console.
 type Console struct {
-	// Pages answers all paths below Path, and gets them without Path. The context of its requests names the client, so that
-	// InMemory knows for whom it sends requests.
+	// Pages answers all paths below Path. The paths of its requests do not have the prefix Path. The context of its requests
+	// names the client, so that the calls through InMemory count for this client.
 	Pages http.Handler
-	// Path is where the pages begin, such as /console. Empty: at the root, beside the API.
+	// Path is the prefix of the paths of pages, such as /console. If it is empty, the pages are at the root, beside the API.
 	Path string
-	// Roots are the first segments of the paths of pages.
+	// Roots are the first path segments of pages.
 	Roots []string
-	// Links are the links in the head of the pages. The reference of the API has them too.
+	// Links are the links in the head of the pages. The API reference at /docs has the same links.
 	Links []PageLink
 }
 
-// PageLink is a link to a page, whose path is below the console's.
+// PageLink is a link to a page. Path is relative to the console's path.
 type PageLink struct{ Path, Text string }
 
 // pageHeaders are set by every page itself.
@@ -32,10 +32,10 @@ var pageHeaders = []string{
 	fiber.HeaderContentSecurityPolicy, fiber.HeaderCacheControl, fiber.HeaderReferrerPolicy, fiber.HeaderXContentTypeOptions,
 }
 
-// pageTimeout is the longest time for a page. It is longer than the API takes for any request of a page.
+// pageTimeout limits the time for a page. It exceeds the time of every API request that a page makes.
 const pageTimeout = 2 * time.Minute
 
-// console serves the pages. They need no permission of their own, since each calls the API with the rights of its user.
+// console serves the pages. They need no permission of their own, since each page calls the API with the rights of its user.
 func (s *Server) console() {
 	pages := s.options.Console
 	if pages == nil {
@@ -54,7 +54,7 @@ func (s *Server) console() {
 			}
 		}
 		for _, header := range pageHeaders {
-			c.Response().Header.Del(header) // the pages have their own
+			c.Response().Header.Del(header) // the pages set their own headers
 		}
 		c.Request().Header.Set(headerRequestID, requestIDOf(c)) // for the log of the pages
 		return answer(c)
@@ -73,14 +73,14 @@ func (s *Server) console() {
 		add(pages.Path+"/"+root, handler)
 		add(pages.Path+"/"+root+"/*", handler)
 	}
-	// If the pages have a path of their own, they answer all unknown addresses below that path. The API answers unknown addresses
-	// beside it: browsers do not send the cookies of the pages there, so a page would know neither the person nor the language.
+	// If the pages have a prefix, they answer all unknown paths below it. The API answers the unknown paths outside the prefix:
+	// browsers do not send the cookies of the pages there, so a page would know neither the person nor the language.
 	if pages.Path != "" {
 		add(pages.Path+"/*", handler)
 		return
 	}
 	s.app.Use(func(c *fiber.Ctx) error {
-		err := c.Next() // no route follows: the error tells whether another method has one
+		err := c.Next() // no route follows; the error tells whether the path has a route for another method
 		if unknown := (*fiber.Error)(nil); errors.As(err, &unknown) && unknown.Code == http.StatusNotFound && isPerson(c) {
 			return handler(c)
 		}
@@ -88,17 +88,17 @@ func (s *Server) console() {
 	})
 }
 
-// isPerson tells whether a browser asks for an address outside the API. Programs read JSON.
+// isPerson tells whether a browser asks for a path outside the API. Programs ask for JSON.
 func isPerson(c *fiber.Ctx) bool {
 	return (c.Method() == http.MethodGet || c.Method() == http.MethodHead) && !strings.HasPrefix(c.Path(), "/api/") &&
 		strings.Contains(c.Get(fiber.HeaderAccept), fiber.MIMETextHTML)
 }
 
-// overviewKey marks requests for the page at the root, since the middleware observe has the same path.
+// overviewKey marks requests for the page at the root. Fiber shows the same route "/" for the middleware observe.
 type overviewKey struct{}
 
-// pageContext has the client and the id of a request for InMemory. The request's own context cannot be used: it ends with the
-// server, while pages are still being made, and fasthttp uses it again for the next request.
+// pageContext has the client and the id of a request, for calls through InMemory. A page cannot use the context of the request:
+// that context ends with the server, while pages are still being made, and fasthttp reuses it for the next request.
 func pageContext(request context.Context) (context.Context, context.CancelFunc) {
 	ctx := context.WithValue(context.Background(), clientKey{}, request.Value(clientKey{}))
 	ctx = context.WithValue(ctx, requestIDKey{}, request.Value(requestIDKey{}))

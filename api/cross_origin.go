@@ -19,8 +19,8 @@ var exposedHeaders = strings.Join([]string{
 	headerRequestID, fiber.HeaderETag, fiber.HeaderRetryAfter, fiber.HeaderLocation, fiber.HeaderLink, headerPreferenceApplied, fiber.HeaderWWWAuthenticate,
 }, ", ")
 
-// allowOrigin lets pages of the configured origins read the answer. Tokens are in a header
-// that the page sets itself, so no credentials of the browser are allowed.
+// allowOrigin lets pages of the configured origins read the answer. It allows no credentials of the browser: a page sets the
+// token in a header itself.
 func (s *Server) allowOrigin(c *fiber.Ctx) {
 	if len(s.options.CORSOrigins) == 0 {
 		return
@@ -32,7 +32,7 @@ func (s *Server) allowOrigin(c *fiber.Ctx) {
 	}
 }
 
-// checkHost refuses requests for host names that are not this server's. It protects requests that need no token.
+// checkHost refuses a request with a Host header that is no name of this server. It protects requests that need no token.
 func (s *Server) checkHost(c *fiber.Ctx) error {
 	host := string(c.Request().Host())
 	if dlq.IsOwnHost(host, s.options.Hosts) {
@@ -42,8 +42,8 @@ func (s *Server) checkHost(c *fiber.Ctx) error {
 		message: fmt.Sprintf("%q is not known as a name of this server; server.allowed_hosts allows it", excerpt(host))}
 }
 
-// checkBrowser refuses requests of foreign web pages: a browser sends them to loopback addresses
-// too. Browsers send Sec-Fetch-Site with HTTPS and to loopback addresses only.
+// checkBrowser refuses requests that a browser sends for pages of other web sites. Browsers send such requests to loopback
+// addresses too. They send Sec-Fetch-Site only with HTTPS and to loopback addresses, so without it the Origin decides.
 func (s *Server) checkBrowser(c *fiber.Ctx) error {
 	site, origin := c.Get("Sec-Fetch-Site"), c.Get(fiber.HeaderOrigin)
 	_, originHost, _ := strings.Cut(origin, "://")
@@ -57,9 +57,8 @@ func (s *Server) checkBrowser(c *fiber.Ctx) error {
 	return nil
 }
 
-// answerOptions answers OPTIONS of a route with its methods. For a preflight request from a
-// configured origin, it allows every header: some names come from the headers of records. The wildcard
-// does not include Authorization.
+// answerOptions answers OPTIONS with the methods of a route. A preflight request from a configured origin may use every header,
+// since some names come from the headers of records. The wildcard does not include Authorization, so this header is named.
 func answerOptions(c *fiber.Ctx, allow string) {
 	c.Status(http.StatusNoContent)
 	if c.GetRespHeader(fiber.HeaderAccessControlAllowOrigin) == "" || c.Get(fiber.HeaderAccessControlRequestMethod) == "" {

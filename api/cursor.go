@@ -10,10 +10,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// A cursor is the place of an entry in a list, behind a hash of the list's name. So no list accepts the cursor of another list,
-// or of another order. A cursor is opaque to callers.
+// A cursor has a hash of the list's name, and the place of an entry in the list. The name includes the order of the list. So a
+// list refuses the cursors of other lists and of other orders. A cursor is opaque to callers.
 
-// Names of lists. The names of the lists of groups and of messages also tell the order; see groupList and messageList.
+// Names of lists. For lists of groups and of messages, the name depends on the order; see groupList and messageList.
 const (
 	auditList = "audit"
 	jobList   = "jobs"
@@ -31,9 +31,9 @@ func encodeCursor(list string, place any) string {
 	return cursorEncoding.EncodeToString(b)
 }
 
-// decodeCursor reports whether this is a cursor of the list.
+// decodeCursor decodes a cursor into place. It reports whether the cursor belongs to the list.
 func decodeCursor(cursor, list string, place any) bool {
-	b, err := cursorEncoding.DecodeString(cursor) // which ignores line breaks
+	b, err := cursorEncoding.DecodeString(cursor) // DecodeString ignores line breaks
 	size := 4 + binary.Size(place)
 	if err != nil || len(b) != size || len(cursor) != cursorEncoding.EncodedLen(size) || binary.BigEndian.Uint32(b) != hashOf(list) {
 		return false
@@ -48,7 +48,7 @@ func hashOf(list string) uint32 {
 	return h.Sum32()
 }
 
-// cursorOf reads the parameter cursor; nil if it is not given.
+// cursorOf reads the parameter cursor. It returns nil if the parameter is not given.
 func cursorOf[P any](q *query, list string) *P {
 	cursor, given := q.one("cursor")
 	if !given {
@@ -84,7 +84,7 @@ func (q *query) keyset(oldestFirst bool) *dlq.Keyset {
 	return &dlq.Keyset{CreatedAt: time.UnixMicro(place.At).UTC(), Seq: place.Seq}
 }
 
-// cursorPaginationView describes a page of a list that has cursors only.
+// cursorPaginationView describes a page of a list without page numbers.
 type cursorPaginationView struct {
 	PageSize   int     `json:"page_size"`
 	HasNext    bool    `json:"has_next"`

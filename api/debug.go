@@ -17,20 +17,20 @@ import (
 
 // LogLevel is the level of this process's log.
 type LogLevel interface {
-	// Level returns the current level, the configured level, and when the configured level
-	// returns; zero if it never does.
+	// Level returns the current level, the configured level, and the time at which the configured level returns. The time is
+	// zero if it does not return.
 	Level() (current, configured string, until time.Time)
-	// Set changes the level. The configured level returns after the period; zero is never.
+	// Set changes the level. The configured level returns after the period, or never if the period is zero.
 	Set(level string, period time.Duration) error
 }
 
 // logLevels are the levels of zap that may be set.
 var logLevels = []string{"debug", "info", "warn", "error"}
 
-// profiles are the profiles of net/http/pprof. The command line is not among them.
+// profiles are profiles of net/http/pprof. The handler for the command line is left out.
 var profiles = []string{"allocs", "goroutine", "heap", "profile", "threadcreate", "trace"}
 
-// Limits of a change of the log level, and of a profile in seconds.
+// Limits of the period of a log level, and of the duration of a profile in seconds.
 const (
 	maxLogLevelPeriod = 24 * time.Hour
 	maxProfile        = 120
@@ -50,8 +50,8 @@ func (s *Server) logLevel(_ context.Context, c *fiber.Ctx, _ *query) error {
 	return reply(c, http.StatusOK, view)
 }
 
-// changeLogLevel also works without the database, since people need it in an outage. The
-// operation is then only in the log.
+// changeLogLevel also works while the database is unavailable, since people need it in an outage. Then the log has the
+// operation, and the audit does not.
 func (s *Server) changeLogLevel(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := s.checkBrowser(c); err != nil {
 		return err
@@ -84,8 +84,7 @@ func (s *Server) recordLogLevel(ctx context.Context, c *fiber.Ctx, level string,
 	}
 }
 
-// profile serves a profile of this process. It has no deadline: a profile takes the time that
-// is asked for.
+// profile serves a profile of this process. It sets no deadline, since the request says how long the profile takes.
 func (s *Server) profile() fiber.Handler {
 	serve := adaptor.HTTPHandler(s.options.Profiles)
 	return func(c *fiber.Ctx) error {
@@ -102,7 +101,7 @@ func (s *Server) profile() fiber.Handler {
 		if err := serve(c); err != nil {
 			return err
 		}
-		if status := c.Response().StatusCode(); status >= http.StatusBadRequest { // such as a second profile at a time
+		if status := c.Response().StatusCode(); status >= http.StatusBadRequest { // for example, only one CPU profile can run at a time
 			return conflict(strings.TrimSpace(string(c.Response().Body())), nil)
 		}
 		return nil

@@ -10,20 +10,20 @@ import (
 
 // Decoder decodes values and keys with the schemas of a Schema Registry.
 type Decoder interface {
-	// Decode decodes the value or the key of a record of a topic. The text of its error is
-	// for operators. With an error, the result still has what is known of the schema.
+	// Decode decodes the value or the key of a record of a topic. The text of its error is for operators. If it fails, the
+	// result still has the known fields of the schema.
 	Decode(ctx context.Context, topic string, isKey bool, data []byte) (dlq.Decoded, error)
-	// Encode encodes an edited value with the schema of the original value. decoded is what Decode
-	// returns for the new value. The error is a *dlq.EncodeError if the edited value does not fit.
+	// Encode encodes an edited value with the schema of the original value. decoded is the result of Decode for the new value.
+	// The error is a *dlq.EncodeError if the edited value does not fit the schema.
 	Encode(ctx context.Context, topic string, original []byte, edited json.RawMessage) (value []byte, decoded dlq.Decoded, err error)
-	// Tagged is a dlq.TaggedPaths.
+	// Tagged has the type dlq.TaggedPaths.
 	Tagged(ctx context.Context, data []byte, tags []string) ([]masking.Path, error)
 }
 
-// decodedFields are what the registry says about the value and the key of a message.
+// decodedFields has the results of the Schema Registry for the value and the key of a message.
 type decodedFields struct {
 	Schema *schemaView `json:"schema"`
-	// DecodeError says why Payload is null, though the value names a schema.
+	// DecodeError says why Payload is null although the value names a schema.
 	DecodeError *string         `json:"decode_error"`
 	DecodedKey  *decodedKeyView `json:"decoded_key"`
 }
@@ -50,7 +50,8 @@ func viewSchema(s dlq.Schema) *schemaView {
 		MessageType: optional(s.MessageType)}
 }
 
-// decode decodes the value of a message, if the ingest did not, and returns the decoded key, or nil for a key without a schema.
+// decode decodes the value of a message if the ingest has not decoded it. It returns the decoded key, or nil for a key without
+// a schema.
 func decode(ctx context.Context, decoder Decoder, d *dlq.Detail) *decodedKeyView {
 	if decoder == nil {
 		return nil

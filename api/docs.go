@@ -18,8 +18,8 @@ import (
 //go:embed openapi.yaml
 var specYAML []byte
 
-// specJSON converts the specification from YAML to JSON, once. Fields keep their order, so
-// that examples read as documented.
+// specJSON converts the specification from YAML to JSON, at the first call. Fields keep their order, so that examples look as
+// documented.
 var specJSON = sync.OnceValues(func() ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(specYAML, &document); err != nil {
@@ -97,13 +97,12 @@ var docsTemplate = template.Must(template.New("docs").Parse(docsPage))
 //go:embed docs/page.js docs/page.css
 var docsFiles embed.FS
 
-// docsPolicy allows the page only files of this server, and no inline script or style.
+// docsPolicy allows the page to load only files of this server, and forbids inline scripts and styles.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// docsHandler serves the specification with Swagger UI, whose files are embedded. The
-// page needs no other host, and its security policy allows none. Its addresses are relative, since a proxy may
-// serve the page below a path.
+// docsHandler serves the specification with Swagger UI, whose files are embedded. The page needs no other host, and its
+// Content-Security-Policy allows no other host. Its links are relative, since a proxy may serve the page below a path.
 func (s *Server) docsHandler() fiber.Handler {
 	ui := adaptor.HTTPHandler(v5emb.New("", "", "/docs/"))
 	own := adaptor.HTTPHandler(http.FileServerFS(docsFiles))
@@ -125,7 +124,7 @@ func (s *Server) docsHandler() fiber.Handler {
 	}
 }
 
-// docsPage is the page, with links to the console's pages if there are some.
+// docsPage is the page with the API reference. It links to the pages of the console if there is a console.
 func (s *Server) docsPage() []byte {
 	var out bytes.Buffer
 	if err := docsTemplate.Execute(&out, s.options.Console); err != nil {

@@ -14,15 +14,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// editFields are the fields of a retry that change the message. With one of them, the retry
-// sends an edited copy.
+// editFields are the fields of a retry that change the message. If one of them is given, the retry sends an edited copy.
 var editFields = []string{"value", "value_base64", "key", "key_base64", "headers"}
 
-// maxEditHeaders limits the headers of a message. Each of them is small compared with the
-// body limit.
+// maxEditHeaders limits the headers of a message, since a header may be very small compared with the body limit.
 const maxEditHeaders = 10_000
 
-// edit reads the changes of a message; nil when the request has none.
+// edit reads the changes of a message. It returns nil when the request has no changes.
 func (b *body) edit() *dlq.Edit {
 	edit := &dlq.Edit{Key: b.bytes("key"), Value: b.bytes("value")}
 	if raw, given := b.fields["value"]; given && string(raw) != "null" {
@@ -39,8 +37,7 @@ func (b *body) edit() *dlq.Edit {
 	return edit
 }
 
-// bytes reads the key or the value of a record: text, bytes in base64, or null. The caller
-// reads a value that is JSON.
+// bytes reads the key or the value of a record: a text, bytes in base64, or null. A value that is JSON is read by edit.
 func (b *body) bytes(name string) *[]byte {
 	plain, isPlain := b.fields[name]
 	encoded, isEncoded := b.fields[name+"_base64"]
@@ -116,11 +113,10 @@ func (b *body) headerValue(name string) []byte {
 	return []byte(text)
 }
 
-// fixedHeaders decide which class a consumer makes of a record. An edit keeps them.
+// fixedHeaders decide of which class a consumer makes an object from the record. An edit cannot change them.
 var fixedHeaders = []string{"spring_json_header_types", "spring.kafka.serialization.selector"}
 
-// replace sends an edited copy of a message in its place: it stores the copy, and ends the
-// message. The caller retries the copy.
+// replace stores an edited copy of a message, and ends the message as replaced. The caller retries the copy.
 func (s *Server) replace(ctx context.Context, c *fiber.Ctx, id dlq.ID, edit *dlq.Edit, requested string) (dlq.Message, error) {
 	if err := s.reserveDetail(ctx, c, id, false); err != nil {
 		return dlq.Message{}, err
@@ -128,7 +124,7 @@ func (s *Server) replace(ctx context.Context, c *fiber.Ctx, id dlq.ID, edit *dlq
 	defer settle(c, 0)
 	changed := edit.Fields()
 	read := s.guard.editable
-	if len(changed) == 0 { // an unchanged copy
+	if len(changed) == 0 { // the copy is unchanged
 		read = func(ctx context.Context, id dlq.ID) (dlq.Detail, error) { return s.guard.stored(ctx, id, false) }
 	}
 	d, err := read(ctx, id)
@@ -170,7 +166,7 @@ func (s *Server) replace(ctx context.Context, c *fiber.Ctx, id dlq.ID, edit *dlq
 		return dlq.Message{}, err
 	}
 	asked := auditOf(c)
-	detail := map[string]any{"command": "edit", "copy_id": edited.ID, "fields": changed} // without the data
+	detail := map[string]any{"command": "edit", "copy_id": edited.ID, "fields": changed} // without the edited bytes
 	if requested != "" {
 		detail["target_topic"] = requested
 	}
@@ -193,7 +189,7 @@ func (s *Server) encode(ctx context.Context, d *dlq.Detail, edit *dlq.Edit) (dlq
 	return decoded, err
 }
 
-// rejectUnencodable rejects the value if err says that it does not fit its schema, and reports whether err says so.
+// rejectUnencodable reports whether err says that the value does not fit its schema, and then rejects the value.
 func (e *fieldErrors) rejectUnencodable(err error) bool {
 	var refused *dlq.EncodeError
 	if errors.As(err, &refused) {
@@ -202,13 +198,13 @@ func (e *fieldErrors) rejectUnencodable(err error) bool {
 	return refused != nil
 }
 
-// pointerHeaders is the prefix of the headers of a share group's dead letter.
+// pointerHeaders is the prefix of the headers that Kafka's share groups write to a dead letter.
 const pointerHeaders = "__dlq.errors."
 
 const badPointer = "without key and value must have no " + pointerHeaders +
 	" headers: it would only point to a record, which would be shown and sent instead"
 
-// isPointer reports whether a record may only point to another record, which the publisher would send instead.
+// isPointer reports whether a record may be a pointer. The publisher would send the record that the pointer names instead.
 func isPointer(r *dlq.Record) bool {
 	return r.Key == nil && r.Value == nil &&
 		slices.ContainsFunc(r.Headers, func(h dlq.Header) bool { return strings.HasPrefix(h.Key, pointerHeaders) })

@@ -207,8 +207,8 @@ func needsDatabase(fields ...string) *apiError {
 		details: views(fields, func(field *string) detail { return detail{*field, "needs a database"} })}
 }
 
-// If there is no database, checkGiven refuses the parameters or fields that need a database. works are the names that need
-// none.
+// checkGiven refuses the parameters or fields that need a database, while messages are in memory. works are the names that need
+// no database.
 func checkGiven[V any](s *Server, given map[string]V, works ...string) error {
 	if s.guard.hasDatabase() {
 		return nil

@@ -9,10 +9,10 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// addETag gives a successful answer to GET or HEAD an ETag, and answers 304 without a body if the caller has the
-// body already. An export has no ETag, because its body is a stream. addETag runs after the handler, so an answer of 304
-// has passed the same checks as an answer of 200. Strangers write dead letters, so the tag is a cryptographic hash of
-// the body: nobody can make two bodies with the same tag.
+// addETag gives a successful answer to GET or HEAD an ETag. If the caller already has the body, the answer becomes 304 without
+// a body. An export has no ETag, because its body is a stream. addETag runs after the handler, so an answer of 304 has passed
+// the same checks as an answer of 200. Strangers write dead letters, so the tag is a cryptographic hash: nobody can make two
+// bodies with the same tag.
 func addETag(c *fiber.Ctx) {
 	response := c.Response()
 	isRead := c.Method() == http.MethodGet || c.Method() == http.MethodHead
@@ -29,14 +29,14 @@ func addETag(c *fiber.Ctx) {
 	}
 }
 
-// matchesTag tells whether the lines of an If-None-Match header have the tag or "*". The comparison is weak (RFC 9110),
-// since a proxy that compresses the answer turns the tag into a weak tag.
+// matchesTag reports whether the lines of an If-None-Match header have the tag or "*". The comparison is weak (RFC 9110), since
+// a proxy that compresses the answer makes the tag weak.
 func matchesTag(lines [][]byte, tag string) bool {
 	for _, line := range lines {
 		if string(bytes.TrimSpace(line)) == "*" {
 			return true
 		}
-		for candidate := range bytes.SplitSeq(line, []byte(",")) { // parts of a tag with a comma never equal our tag
+		for candidate := range bytes.SplitSeq(line, []byte(",")) { // a tag with a comma is split here, but our tags have none
 			if string(bytes.TrimPrefix(bytes.TrimSpace(candidate), []byte("W/"))) == tag {
 				return true
 			}

@@ -12,8 +12,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// exportedView has the short fields of a line. A field without a type hides the field of the same name in detailView,
-// which the line has in another form or not at all.
+// exportedView has the short fields of a line. A field of the type hidden removes the field of the same name from detailView.
+// The line has that field in another form, or does not have it.
 type exportedView struct {
 	detailView
 	ErrorMessage hidden `json:"error_message,omitempty"`
@@ -29,14 +29,14 @@ type exportedView struct {
 
 type hidden *struct{}
 
-// exportWriter writes the lines of an export. Texts and bytes of any size go to out in pieces, so that a line is never
-// in memory as a whole.
+// exportWriter writes the lines of an export. It writes texts and bytes of any size in pieces, so that no line is in memory as
+// a whole.
 type exportWriter struct {
-	out    *bufio.Writer // keeps its first error
+	out    *bufio.Writer // returns its first error again
 	fields bytes.Buffer
 }
 
-// message writes the line of a message. It returns the error of the last write, or of an earlier one.
+// message writes the line of a message. It returns the first error of this line or of an earlier line.
 func (w *exportWriter) message(view *exportedView, m *dlq.Detail, cursor string) error {
 	if err := w.encode(view); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (w *exportWriter) message(view *exportedView, m *dlq.Detail, cursor string)
 	return err
 }
 
-// last writes the line that ends an export, and sends it.
+// last writes the last line of an export, and flushes it.
 func (w *exportWriter) last(view any) error {
 	if err := w.encode(view); err != nil {
 		return err
@@ -85,7 +85,8 @@ func (w *exportWriter) encode(view any) error {
 	return encode(&w.fields, view)
 }
 
-// payloadOf is the value itself if the value is JSON, so that no number and no order of fields changes.
+// payloadOf is the payload of a message, or its value if the value is JSON. The bytes of the value stay, so no number and no
+// order of fields changes.
 func payloadOf(m *dlq.Detail) json.RawMessage {
 	if len(m.Payload) > 0 {
 		return m.Payload
@@ -97,7 +98,7 @@ func (w *exportWriter) raw(text string) { _, _ = w.out.WriteString(text) }
 
 func (w *exportWriter) name(field string) { w.raw(`,"` + field + `":`) }
 
-// json writes valid JSON in one line. A line break in valid JSON is between two values.
+// json writes valid JSON in one line. It removes line breaks, which in valid JSON stand only between tokens.
 func (w *exportWriter) json(value json.RawMessage) {
 	if len(value) == 0 {
 		w.raw("null")
@@ -107,7 +108,7 @@ func (w *exportWriter) json(value json.RawMessage) {
 	}
 }
 
-// bytes writes bytes as base64, and as text if they are text. Kafka's null is JSON's null.
+// bytes writes bytes as base64, and also as text if they are UTF-8. A null in Kafka is null in JSON.
 func (w *exportWriter) bytes(b []byte) {
 	if b == nil {
 		w.raw("null")
@@ -120,7 +121,7 @@ func (w *exportWriter) bytes(b []byte) {
 	w.raw("}")
 }
 
-// header writes a header. A name that is no text has its bytes beside it.
+// header writes a header. A name that is not UTF-8 is also written as base64.
 func (w *exportWriter) header(h dlq.Header) {
 	w.raw(`{"key":`)
 	w.text(strings.ToValidUTF8(h.Key, string(utf8.RuneError)))
@@ -143,7 +144,7 @@ func (w *exportWriter) base64(b []byte) {
 	w.raw(`"`)
 	encoder := base64.NewEncoder(base64.StdEncoding, w.out)
 	_, _ = encoder.Write(b)
-	_ = encoder.Close() // out keeps the error
+	_ = encoder.Close() // out returns the error again
 	w.raw(`"`)
 }
 
@@ -157,7 +158,7 @@ func (w *exportWriter) textOf(b []byte) {
 
 func (w *exportWriter) text(s string) { writeText(w, s) }
 
-// textPiece is how many bytes of a text are encoded at once.
+// textPiece is the number of bytes of a text that are encoded at once.
 const textPiece = 4 << 10
 
 // writeText writes UTF-8 as a string of JSON.

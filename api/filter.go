@@ -10,11 +10,11 @@ import (
 	"dlqmanager/dlq"
 )
 
-// negation is the field of a body whose fields exclude messages. Query parameters that exclude messages
-// begin with this name and a dot.
+// negation is the field of a body that excludes messages. Its value is an object of filters. Query parameters that exclude
+// messages begin with "not.".
 const negation = "not"
 
-// filterNames are the fields of a body for the filters with one of these uses.
+// filterNames are the fields of a body for the filters that have one of these uses.
 func filterNames(uses dlq.FilterUse) (names []string) {
 	for _, field := range dlq.FilterFields {
 		if field.Is(uses) {
@@ -38,15 +38,15 @@ func filterParameters() (names []string) {
 	return append(names, negated...)
 }
 
-// filter reads the filter of a topic. Two requests for the same work have equal filters.
+// filter reads the filter for messages of a topic. Two requests for the same work get equal filters, even if they list values
+// in another order.
 func (b *body) filter(topic string) dlq.Filter {
 	f := dlq.Filter{Topic: topic}
 	for _, field := range dlq.FilterFields {
 		b.filterField(&f, field)
 	}
 	if !f.CreatedFrom.IsZero() && !f.CreatedTo.IsZero() && !f.CreatedFrom.Before(f.CreatedTo) {
-		// An empty interval is a mistake: its empty result would look as if there were
-		// no messages.
+		// An empty interval is a mistake: the empty result would look as if there were no messages.
 		b.reject("created_to", "must be later than created_from")
 	}
 	if len(f.Headers)+len(f.Payload) > dlq.MaxFilterParts {
@@ -56,7 +56,7 @@ func (b *body) filter(topic string) dlq.Filter {
 	return f.Storable()
 }
 
-// filterField reads a field. A value that would choose all messages is refused.
+// filterField reads one filter. It refuses a value that would select all messages.
 func (b *body) filterField(f *dlq.Filter, field dlq.FilterField) {
 	name := field.Name
 	if _, given := b.fields[name]; !given {
@@ -90,8 +90,8 @@ func (b *body) filterField(f *dlq.Filter, field dlq.FilterField) {
 	}
 }
 
-// filterText reads a text. An empty text may never exclude messages, even if the text may be empty: a
-// caller who sends an empty text by mistake would delete all other messages.
+// filterText reads a text. An empty text must not exclude messages, even if mayBeEmpty is set: a caller who sends an empty text
+// by mistake would delete all other messages.
 func (b *body) filterText(name string, limit int, mayBeEmpty bool) (string, bool) {
 	text, given := b.text(name, limit)
 	switch {
@@ -104,7 +104,7 @@ func (b *body) filterText(name string, limit int, mayBeEmpty bool) (string, bool
 	return text, given
 }
 
-// texts reads an object whose values are texts. An empty object would choose all messages.
+// texts reads an object whose values are texts. It refuses an empty object, which would select all messages.
 func (b *body) texts(field dlq.FilterField) map[string]string {
 	inner := b.nested(field.Name)
 	if inner.isNegation = b.isNegation; b.isQuery {
@@ -129,7 +129,7 @@ func (b *body) texts(field dlq.FilterField) map[string]string {
 	return texts
 }
 
-// negations reads the values that exclude messages. A field has one value or a list.
+// negations reads the values that exclude messages. A field has one value or a list of values.
 func (b *body) negations() (not []dlq.Filter) {
 	inner := b.nested(negation, filterNames(dlq.Negatable)...)
 	if inner == nil {
@@ -164,7 +164,8 @@ func (b *body) negations() (not []dlq.Filter) {
 	return not
 }
 
-// readFields makes fields of parameters. Filters are as in a body, and all other fields are texts.
+// readFields converts parameters to the fields of a body. A filter gets the type that it has in a body, and every other field
+// is a text.
 func (q *query) readFields() {
 	fields, negated := map[string]any{}, map[string][]any{}
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
@@ -195,7 +196,8 @@ func (q *query) readFields() {
 	}
 }
 
-// filterOf is the filter of a parameter, and the header or the path that it names. For other parameters the field is empty.
+// filterOf returns the filter of a parameter, and the header or the path that the parameter names. The field is empty if the
+// parameter is no filter.
 func filterOf(parameter string) (field dlq.FilterField, part string) {
 	for _, field := range dlq.FilterFields {
 		prefix := field.Part[:strings.Index(field.Part, ".")+1]
@@ -206,7 +208,7 @@ func filterOf(parameter string) (field dlq.FilterField, part string) {
 	return field, ""
 }
 
-// valueOf is the value of a field as JSON writes it.
+// valueOf is the value of a parameter, as the field has it in JSON.
 func valueOf(field dlq.FilterField, part, text string) any {
 	switch field.At(&dlq.Filter{}).(type) {
 	case *map[string]string:
@@ -219,7 +221,7 @@ func valueOf(field dlq.FilterField, part, text string) any {
 	return text
 }
 
-// merged adds the header or path of a parameter to the headers or paths before it.
+// merged adds the header or path of one parameter to the headers or paths of earlier parameters.
 func merged(earlier, value any) any {
 	texts, isMap := earlier.(map[string]string)
 	more, _ := value.(map[string]string)
@@ -230,7 +232,7 @@ func merged(earlier, value any) any {
 	return texts
 }
 
-// filterView has the given fields, as a body has them. "not" has a list of values for each field.
+// filterView has the filters that are given, as a body has them. "not" has a list of values for each field.
 type filterView map[string]any
 
 func viewFilter(f *dlq.Filter) filterView {

@@ -32,7 +32,7 @@ func (s *Server) changeGroup(ctx context.Context, c *fiber.Ctx, q *query, id dlq
 	return s.group(ctx, c, q, id)
 }
 
-// groupChange reads a change. An empty text removes the stored text.
+// groupChange reads a change of a group. An empty text removes the stored text.
 func (b *body) groupChange(now time.Time) dlq.GroupChange {
 	change := dlq.GroupChange{Owner: b.optionalText("owner", maxOwner), Ticket: b.ticket(), Note: b.optionalText("note", maxNote)}
 	change.State, change.Hold = b.groupState(now)
@@ -51,7 +51,7 @@ func (b *body) optionalText(name string, limit int) *string {
 	return &text
 }
 
-// ticket reads a link. Pages show it, so it must not be a script.
+// ticket reads the URL of a ticket. Pages link to it, so it must not be a javascript: URL.
 func (b *body) ticket() *string {
 	ticket := b.optionalText("ticket", maxTicket)
 	if ticket == nil || *ticket == "" {
@@ -63,8 +63,7 @@ func (b *body) ticket() *string {
 	return ticket
 }
 
-// groupState reads a state with its conditions. A hold without a condition would mute the
-// group for ever.
+// groupState reads a state, and the conditions that end it. A hold without a condition would mute the group for ever.
 func (b *body) groupState(now time.Time) (state *dlq.GroupState, hold dlq.Hold) {
 	if text, given := b.one("state"); given {
 		state = new(dlq.GroupState(text))

@@ -13,21 +13,21 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Ends reads the ends of partitions.
+// Ends reads the end offsets of partitions.
 type Ends interface {
-	// EndOffsets returns the ends of the partitions of the topics that exist and may be read, sorted by
-	// topic and partition. The error is dlq.ErrUnavailable while Kafka is unavailable.
+	// EndOffsets returns the end offsets of the partitions of some topics, sorted by topic and partition. Topics that do not
+	// exist or that the manager may not read are absent. The error is dlq.ErrUnavailable while Kafka is unavailable.
 	EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffset, error)
 }
 
-// A fix reads the ends of so many topics, and shows so many ends of each topic.
-// Both are limits because whoever writes dead letters can name any number of original topics.
+// A fix reads the end offsets of maxFixTopics topics, and shows maxShownEnds offsets of each topic. Without limits, whoever
+// writes dead letters could name any number of original topics.
 const (
 	maxFixTopics = 100
 	maxShownEnds = 100
 )
 
-// fixedView is a group, and the ends of topics at its fix.
+// fixedView is a group, and the end offsets of its original topics at the fix.
 type fixedView struct {
 	Group    groupView      `json:"group"`
 	FixedAt  timestamp      `json:"fixed_at"`
@@ -36,7 +36,7 @@ type fixedView struct {
 	Note     string         `json:"note"`
 }
 
-// markView has the ends of a topic at the fix, at most maxShownEnds.
+// markView has up to maxShownEnds end offsets of a topic at the fix.
 type markView struct {
 	Topic      string    `json:"topic"`
 	Partitions int       `json:"partitions"`
@@ -48,7 +48,7 @@ type endView struct {
 	Offset    int64 `json:"offset"`
 }
 
-// unmarkedView is an original topic without a mark.
+// unmarkedView is an original topic whose end offsets were not read, and the reason.
 type unmarkedView struct {
 	Topic  string `json:"topic"`
 	Reason string `json:"reason"`
@@ -65,7 +65,7 @@ func (s *Server) fixGroup(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID
 	if err != nil {
 		return err
 	}
-	// The time is taken before the ends, so that every record beyond the ends was written after this time.
+	// The time is taken before the end offsets, so that every record beyond them was written after this time.
 	if fix.At, err = s.guard.Now(ctx); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (s *Server) fixGroup(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID
 	return reply(c, http.StatusOK, view)
 }
 
-// readEnds puts the ends of the group's original topics into the fix.
+// readEnds reads the end offsets of the group's original topics into the fix.
 func (s *Server) readEnds(ctx context.Context, g *dlq.Group, fix *dlq.GroupFix) (unmarked []unmarkedView, err error) {
 	unmarked = []unmarkedView{}
 	leaveOut := func(topics []string, reason string) {
@@ -124,8 +124,8 @@ func originalTopics(g *dlq.Group) []string {
 	})
 }
 
-// viewMarks hides the offsets from principals that may fix groups of some topics only: the headers of
-// a dead letter can name any topic as its origin.
+// viewMarks hides the offsets from principals who may fix only groups of some topics: the headers of a dead letter can name any
+// topic as its origin.
 func viewMarks(ctx context.Context, ends []dlq.EndOffset) []markView {
 	seesAll, marks := accessOf(ctx).withinRoute() == "", []markView{}
 	for _, end := range ends { // sorted by topic
@@ -141,7 +141,7 @@ func viewMarks(ctx context.Context, ends []dlq.EndOffset) []markView {
 	return marks
 }
 
-// regressionNote says which failures will open the group.
+// regressionNote explains which failures will open the group again.
 func (s *Server) regressionNote(ctx context.Context, c *fiber.Ctx, g *dlq.Group, view *fixedView) string {
 	byTime := "only records that were written after " + time.Time(view.FixedAt).UTC().Format(time.RFC3339) + " open the group"
 	if len(view.Marks) == 0 {
@@ -155,13 +155,12 @@ func (s *Server) regressionNote(ctx context.Context, c *fiber.Ctx, g *dlq.Group,
 	return note
 }
 
-// lacksOffset reports whether a message names no offset of its origin. It also reports false if the
-// message cannot be read.
+// lacksOffset reports whether a message names no offset of its origin. If the message cannot be read, it returns false.
 func (s *Server) lacksOffset(ctx context.Context, c *fiber.Ctx, id dlq.ID) bool {
 	if id.IsZero() {
 		return false
 	}
-	a := accessOf(ctx) // a principal who may change the group may lack the right to read the message
+	a := accessOf(ctx) // a principal who may change the group may lack the permission to read the message
 	ctx = context.WithValue(ctx, accessKey{}, access{a.Principal, dlq.PermMessageRead})
 	if s.reserveDetail(ctx, c, id, false) != nil {
 		return false

@@ -22,7 +22,7 @@ func (s *Server) groups(ctx context.Context, c *fiber.Ctx, q *query) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	readsAll := wanted.Sort != dlq.GroupsByFirstSeen // the counts of all groups
+	readsAll := wanted.Sort != dlq.GroupsByFirstSeen // the other orders read the counts of all groups
 	page, err := scan(ctx, s, readsAll, func() (dlq.PageOf[dlq.Group], error) { return s.guard.Groups(ctx, wanted) })
 	if err != nil {
 		return err
@@ -38,8 +38,7 @@ func (s *Server) group(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) e
 	return reply(c, http.StatusOK, viewGroup(&g))
 }
 
-// explainGroup says in a message why it is in its group. A group that does not exist was
-// written by another program.
+// explainGroup adds to a message why it is in its group. If the group does not exist, another program has written its id.
 func (s *Server) explainGroup(ctx context.Context, view *detailView, id dlq.ID) error {
 	if id.IsZero() {
 		return nil
@@ -63,7 +62,8 @@ func (q *query) groups() dlq.GroupQuery {
 	return wanted
 }
 
-// groupList is the name of a list of groups, with its order and filter: a cursor of another order or filter is refused.
+// groupList is the name of a list of groups. It includes the order and the filters, so that a cursor of another order or other
+// filters is refused.
 func groupList(q *dlq.GroupQuery) string {
 	return fmt.Sprintf("groups by %s, topic %q, state %q", q.Sort, q.Topic, q.State)
 }
@@ -110,7 +110,7 @@ type groupSampleView struct {
 	MessageID dlq.ID `json:"message_id"`
 }
 
-// holdView says when a held group opens. Count is how many messages may still arrive.
+// holdView says when a held group opens: at the time Until, after Count more messages, or when Rate messages arrive in an hour.
 type holdView struct {
 	Until *timestamp `json:"until"`
 	Count *int64     `json:"count"`

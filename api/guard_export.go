@@ -8,8 +8,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// mayExport refuses the export of a dead-letter topic that the principal may only read. For a topic that the principal may not
-// see, the export is empty.
+// mayExport refuses the export of a dead-letter topic that the principal may see but not export. If the principal may not see
+// the topic, the export is empty.
 func (g guard) mayExport(ctx context.Context, topic string) error {
 	if err := accessOf(ctx).check(topic); g.topics.IsDeadLetter(topic) && !errors.Is(err, dlq.ErrNotFound) {
 		return err
@@ -26,7 +26,7 @@ func (g guard) ExportPage(ctx context.Context, query dlq.ListQuery) (dlq.ExportP
 	return g.database.ExportPage(ctx, query)
 }
 
-// Export leaves out the id of an earlier message that the principal may not see.
+// Export leaves out messages that the principal may not export, and the ids of earlier messages that the principal may not see.
 func (g guard) Export(ctx context.Context, ids []dlq.ID) ([]dlq.Detail, error) {
 	exported, err := g.store.Details(ctx, dlq.DetailQuery{IDs: ids})
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// A group belongs to the dead-letter topics of its messages. A principal who may see one of
-// these topics sees the group. A change needs the permission on all of them.
+// A group belongs to the dead-letter topics of its messages. A principal who may see one of these topics sees the group.
+// Whoever changes the group needs the permission on all of these topics.
 
-// Groups leaves out the topics that the principal may not see, and groups without any other topic.
+// Groups leaves out the topics that the principal may not see, and the groups that have no other topics.
 func (g guard) Groups(ctx context.Context, query dlq.GroupQuery) (dlq.PageOf[dlq.Group], error) {
 	query.Within = accessOf(ctx).Within(dlq.PermGroupRead)
 	page, err := g.database.Groups(ctx, query)
@@ -20,7 +20,7 @@ func (g guard) Groups(ctx context.Context, query dlq.GroupQuery) (dlq.PageOf[dlq
 	return page, err
 }
 
-// Group is like Groups. For a request that changes a group, it also checks the permission to do so.
+// Group leaves out the same topics as Groups. If the request changes the group, it also checks the permission.
 func (g guard) Group(ctx context.Context, id dlq.ID) (dlq.Group, error) {
 	a := accessOf(ctx)
 	seen, err := g.database.Group(ctx, id, a.Within(dlq.PermGroupRead))
@@ -36,8 +36,8 @@ func (g guard) Group(ctx context.Context, id dlq.ID) (dlq.Group, error) {
 	return seen, nil
 }
 
-// checkGroup checks a group, as the principal sees it, before it is changed. The error names
-// no topic that the principal may not see.
+// checkGroup checks the permission to change a group. seen is the group as the principal sees it: the error names no topic that
+// the principal may not see.
 func (g guard) checkGroup(ctx context.Context, seen *dlq.Group) error {
 	a := accessOf(ctx)
 	mine, err := g.database.Group(ctx, seen.ID, a.withinRoute())
@@ -80,8 +80,8 @@ func (g guard) FixGroup(ctx context.Context, asked *dlq.Operation, id dlq.ID, fi
 	return g.database.FixGroup(ctx, asked, id, fix)
 }
 
-// auditedGroup is a change of a group in the audit. Partitions is how many ends a fix has; their
-// topics may be hidden from a reader of the row.
+// auditedGroup is a change of a group in the audit. Partitions is the number of end offsets of a fix. The row leaves out their
+// topics, which its reader may not be allowed to see.
 type auditedGroup struct {
 	Owner      *string         `json:"owner,omitempty"`
 	Ticket     *string         `json:"ticket,omitempty"`

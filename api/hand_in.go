@@ -20,7 +20,7 @@ type Intake interface {
 	Arrivals(ctx context.Context, dlqTopic string, letters []dlq.Letter) []dlq.Arrival
 }
 
-// Limits of a letter. The body limit bounds the rest.
+// Limits of a letter. Its other parts are limited by the body limit.
 const (
 	maxStackTrace     = 1 << 20
 	maxErrorText      = 64 << 10
@@ -29,8 +29,8 @@ const (
 
 var letterFields = append([]string{"error", "origin", "attempts"}, editFields...)
 
-// Headers of a request whose body is the value of one record. Endpoints get a message with the same
-// headers, so they can return the message.
+// Headers of a request whose body is the value of one record. A message that is sent to an HTTP endpoint has the same headers,
+// so the endpoint can hand the message in again.
 const (
 	headerKey           = "Dlq-Key"
 	headerBinaryKey     = "Dlq-Binary-Key"
@@ -42,8 +42,8 @@ const (
 	headerErrorClass    = "Dlq-Error-Class"
 )
 
-// keptHeaders are headers of such a request that the record keeps under their own names. All
-// other headers describe the request.
+// keptHeaders are the headers of such a request that become headers of the record, under their own names. All other headers
+// describe the request.
 var keptHeaders = []string{"content-type", "traceparent", "tracestate", "dlq-message-id", "dlq-retry-count"}
 
 // handedInView names a stored message.
@@ -87,7 +87,7 @@ func (s *Server) handIn(ctx context.Context, c *fiber.Ctx, _ *query, topic strin
 	return reply(c, http.StatusCreated, view)
 }
 
-// idempotencyKey is nil without the header. A key belongs to its sender and topic.
+// idempotencyKey is nil if the request has no such header. A key belongs to its sender and topic.
 func (s *Server) idempotencyKey(c *fiber.Ctx, topic string) (*dlq.IdempotencyKey, error) {
 	key := c.Get("Idempotency-Key")
 	if key == "" {
@@ -98,7 +98,7 @@ func (s *Server) idempotencyKey(c *fiber.Ctx, topic string) (*dlq.IdempotencyKey
 			detail{Field: "Idempotency-Key", Message: fmt.Sprintf("must have at most %d printable ASCII characters", maxIdempotencyKey)})
 	}
 	a := accessOf(c.UserContext())
-	var described []string // sorted, since a proxy may change the order
+	var described []string // sorted, since a proxy may change the order of headers
 	for name, value := range c.Request().Header.All() {
 		if strings.HasPrefix(string(name), "Dlq-") {
 			described = append(described, string(name)+": "+string(value))
@@ -112,7 +112,7 @@ func (s *Server) idempotencyKey(c *fiber.Ctx, topic string) (*dlq.IdempotencyKey
 	return dlq.NewIdempotencyKey([]string{a.Method, a.Subject, topic, key}, request...), nil
 }
 
-// readLetters reads the body: JSON with one letter or a list of them, or the value of one record.
+// readLetters reads the body of a request: JSON with one letter or a list of letters, or the value of one record.
 func readLetters(c *fiber.Ctx) ([]dlq.Letter, error) {
 	mediaType, _, err := mime.ParseMediaType(c.Get(fiber.HeaderContentType))
 	if isJSON := err == nil && mediaType == fiber.MIMEApplicationJSON; !isJSON && c.Get(fiber.HeaderContentType) != "" {
@@ -182,7 +182,7 @@ func (b *body) optionalInteger(name string, most int) *int64 {
 func readBinaryLetter(c *fiber.Ctx) ([]dlq.Letter, error) {
 	var l dlq.Letter
 	errs := &fieldErrors{}
-	l.Record.Value = append([]byte{}, c.Request().Body()...) // never null, so that the letter is no pointer
+	l.Record.Value = append([]byte{}, c.Request().Body()...) // empty and not null: the letter is no pointer
 	if c.Get(fiber.HeaderContentEncoding, "identity") != "identity" {
 		errs.reject(fiber.HeaderContentEncoding, "must not be given: send the value as it is")
 	}

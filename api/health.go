@@ -12,8 +12,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// healthz answers while the process runs. It checks no dependency, since a restart
-// would not repair one.
+// healthz answers as long as the process runs. It checks no dependency, since a restart would not repair a dependency.
 func (s *Server) healthz(c *fiber.Ctx) error {
 	return reply(c, http.StatusOK, map[string]string{"status": "ok"})
 }
@@ -23,7 +22,7 @@ type readyView struct {
 	Checks map[string]string `json:"checks"`
 }
 
-// notReadyView is an error with the report of readyView added.
+// notReadyView is an error, together with the report of readyView.
 type notReadyView struct {
 	errorView
 	readyView

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// memoryServer answers the requests of pages without a network. Its own server stops after the server of the network, so that
-// a page which is being made still reaches the API. Its connections count for no limit.
+// memoryServer answers the requests that pages send without a network. Its HTTP server stops after the HTTP server of the
+// network, so that a page in progress still reaches the API. Its connections do not count for the limits.
 type memoryServer struct {
 	listener *fasthttputil.InmemoryListener
 	server   *fasthttp.Server
@@ -28,7 +28,7 @@ func (s *Server) newMemory() *memoryServer {
 }
 
 // InMemory returns a transport that reaches this server without a network. The context of a request names the client of the
-// page and the id of the page's request, so limits, audit and log name the browser and not the server of the pages. The
+// page, and the id of the request for the page. So limits, audit and log name the browser, and not the server of the pages. The
 // transport works while Serve runs.
 func (s *Server) InMemory() http.RoundTripper {
 	return &inMemory{&http.Transport{
@@ -62,6 +62,6 @@ func (s *Server) serveMemory() {
 // shutdown returns when the requests in flight are answered or ctx ends.
 func (m *memoryServer) shutdown(ctx context.Context) error {
 	err := m.server.ShutdownWithContext(ctx)
-	_ = m.listener.Close() // closed already, if the server had begun
+	_ = m.listener.Close() // closed already if the server has begun
 	return err
 }

@@ -12,8 +12,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Limits of a job's request. Its texts are part of a workflow's input, so they
-// are short.
+// Limits of the request for a job. The texts are short, since they become part of a workflow's input.
 const (
 	maxRate            = 1_000_000
 	maxBulkText        = 1000
@@ -26,10 +25,10 @@ const (
 	defaultMaxCameBack = 0.1
 )
 
-// retryOnlyFields are the fields of a job's request that only a bulk retry has.
+// retryOnlyFields are the fields that only the request for a bulk retry has.
 var retryOnlyFields = []string{"rate_limit", "order", "ramp", "include_suspicious", targetField}
 
-// jobFields are the fields of a plan's request, and of the request for a job without a plan.
+// jobFields are the fields in the request for a plan, and for a job without a plan.
 var jobFields = slices.Concat([]string{"kind", "topic", "reason"}, retryOnlyFields, filterNames(dlq.InJobs), []string{negation})
 
 func (b *body) spec() dlq.JobSpec {
@@ -53,7 +52,7 @@ func (b *body) change(spec *dlq.JobSpec) {
 		}
 	}
 	if spec.Kind == dlq.KindRestore && len(spec.Statuses) == 0 {
-		spec.Statuses = []dlq.Status{dlq.StatusDead} // so that no delivered message is sent again by mistake
+		spec.Statuses = []dlq.Status{dlq.StatusDead} // not RESOLVED, so that no delivered message is sent again by mistake
 	}
 	if len(spec.ChangedStatuses()) == 0 {
 		b.reject("status", "leaves nothing to do: %s changes messages that are %s", spec.Kind, listed(spec.Kind.Statuses()))
@@ -82,7 +81,7 @@ func (b *body) topic() string {
 	return b.topicName()
 }
 
-// statuses reads one status or a list of them.
+// statuses reads one status or a list of statuses.
 func (b *body) statuses(name string) []dlq.Status {
 	raw := b.fields[name]
 	items := []json.RawMessage{raw}
@@ -147,7 +146,7 @@ func (b *body) ramp() *dlq.Ramp {
 		if err != nil || share < 0 || share > 1 {
 			inner.reject("max_came_back", "must be a number from 0 to 1")
 		}
-		ramp.MaxCameBack = math.Abs(share) // JSON has -0
+		ramp.MaxCameBack = math.Abs(share) // JSON can write -0
 	}
 	if ramp.Confirm = wordOf(inner, "confirm", []string{dlq.ConfirmVerified}); ramp.Confirm != "" {
 		sum := 0

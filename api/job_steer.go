@@ -12,8 +12,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// steerTimeout is how long a command waits for its effect, which usually comes with the
-// end of the current page.
+// steerTimeout limits how long a call waits until its command takes effect. Usually the command takes effect at the end of the
+// current page.
 const steerTimeout = 2 * time.Second
 
 const pausedByOperator = "paused by an operator"
@@ -22,7 +22,7 @@ func (s *Server) pauseJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID
 	return s.steer(ctx, c, id, readBody(c, "reason"), dlq.Command{Name: dlq.CommandPause})
 }
 
-// resumeJob also resumes a running job: a pause may be in progress, and the latest command counts.
+// resumeJob also resumes a running job: a pause may be in progress, and then the later command wins.
 func (s *Server) resumeJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.ID) error {
 	return s.steer(ctx, c, id, readBody(c, "reason"), dlq.Command{Name: dlq.CommandResume})
 }
@@ -38,8 +38,8 @@ func (s *Server) changeJob(ctx context.Context, c *fiber.Ctx, _ *query, id dlq.I
 	return s.steer(ctx, c, id, b, dlq.Command{Name: dlq.CommandRate, RateLimit: &rate})
 }
 
-// pauseReason is the reason that a paused job shows. The call also pauses a paused job: such a job may have paused itself and
-// would resume by itself. After the call it stays paused.
+// pauseReason is the reason that a paused job shows. A pause is also sent to a paused job: the job may have paused itself and
+// resume by itself. After the command it stays paused.
 func pauseReason(bulk *dlq.Job, given string) string {
 	switch {
 	case given != "":
@@ -53,11 +53,11 @@ func pauseReason(bulk *dlq.Job, given string) string {
 
 const cancelledByOperator = "cancelled by an operator"
 
-// cancel cancels the workflow of a job, and waits for its end. A job without a
-// workflow, because it was terminated or never started, is closed here.
+// cancel cancels the workflow of a job, and waits for its end. If the workflow was terminated or never started, cancel closes
+// the job.
 //
-// A job that changes messages is first stopped in the store. So nothing more is changed even if Temporal
-// is unavailable; the workflow closes the job when it notices the stop.
+// A job that changes messages is first stopped in the store. So it changes no further message, even if Temporal is unavailable.
+// The workflow closes the job when it notices the stop.
 func (s *Server) cancel(ctx context.Context, asked *dlq.Operation, j *dlq.Job, command dlq.Command) error {
 	isStopped := j.Spec.Kind != dlq.KindRetry
 	if isStopped {
@@ -76,7 +76,7 @@ func (s *Server) cancel(ctx context.Context, asked *dlq.Operation, j *dlq.Job, c
 	case err == nil:
 		waitCtx, cancel := s.waitContext(ctx, steerTimeout)
 		defer cancel()
-		_, _ = s.retries.AwaitJob(waitCtx, *j) // the row tells how it ended
+		_, _ = s.retries.AwaitJob(waitCtx, *j) // the row tells how the job ended
 	}
 	return err
 }
@@ -129,7 +129,7 @@ func (s *Server) steer(ctx context.Context, c *fiber.Ctx, id dlq.ID, b *body, co
 // reread reads the row of a job after a wait. The command has already been sent, so a store that is
 // unavailable does not fail the call.
 func (s *Server) reread(c *fiber.Ctx, job *dlq.Job) {
-	ctx, cancel := s.deadline(c) // the wait may have used up the deadline of the request
+	ctx, cancel := s.deadline(c) // the wait may have exceeded the deadline of the request
 	defer cancel()
 	if now, err := s.guard.Job(ctx, job.ID); err == nil {
 		*job = now

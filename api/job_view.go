@@ -9,7 +9,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// jobView has the fields of jobs of all kinds: the state of the job, then its specification.
+// jobView has the fields of jobs of all kinds: first the state of the job, then its specification.
 type jobView struct {
 	ID            dlq.ID        `json:"id"`
 	Kind          dlq.JobKind   `json:"kind"`
@@ -29,7 +29,7 @@ type jobView struct {
 	Workflow      *workflowView `json:"workflow"`
 	// Counting is present while Matched is unknown.
 	Counting bool `json:"counting,omitempty"`
-	// Changed is present for a job that changes messages, and the fields below for a bulk retry.
+	// Changed is present for a job that changes messages. A bulk retry has the fields of retryJobFields instead.
 	Changed *int64 `json:"changed,omitempty"`
 	*retryJobFields
 }
@@ -42,13 +42,13 @@ type retryJobFields struct {
 	CameBack         int64   `json:"came_back"`
 	AveragePerSecond float64 `json:"average_per_second"`
 	retrySpecView
-	// Published is known only to the call that saw the job end.
+	// Published is present in the answer of a call that has waited for the end of the job.
 	Published *bool `json:"published,omitempty"`
 	// Verified is present when it was requested.
 	Verified *verificationsView `json:"verified,omitempty"`
 }
 
-// retrySpecView is how a bulk retry sends, in its plan and in its job.
+// retrySpecView describes how a bulk retry sends messages. A plan and a job have the same fields.
 type retrySpecView struct {
 	RateLimit int       `json:"rate_limit"`
 	Order     dlq.Order `json:"order"`
@@ -77,7 +77,7 @@ type rampView struct {
 	Confirm string `json:"confirm,omitempty"`
 }
 
-// viewJob computes progress, rates and the estimated end as of now.
+// viewJob computes the progress, the rates and the estimated end of a job at the time now.
 func (s *Server) viewJob(j *dlq.Job, now time.Time) jobView {
 	average := averageRate(j)
 	end, _ := j.EstimatedEnd(now) // zero while unknown
@@ -102,8 +102,9 @@ func (s *Server) viewJob(j *dlq.Job, now time.Time) jobView {
 	return view
 }
 
-// averageRate is in messages per second from the start to the latest change, pauses before it included. So the view
-// of a paused job does not change. It leaves out skipped messages, which were not sent.
+// averageRate is the average in messages per second from the start to the latest change. It includes earlier pauses, but does
+// not fall during a pause, so that the view of a paused job stays the same. Skipped messages are left out, since they were not
+// sent.
 func averageRate(b *dlq.Job) float64 {
 	end := cmp.Or(b.EndedAt, &b.UpdatedAt)
 	if elapsed := end.Sub(b.StartedAt).Seconds(); elapsed > 0 {
@@ -112,7 +113,7 @@ func averageRate(b *dlq.Job) float64 {
 	return 0
 }
 
-// progress is from 0 to 1, and 1 only when nothing is left.
+// progress is from 0 to 1. It is 1 only when no message is left.
 func progress(b *dlq.Job) float64 {
 	switch {
 	case b.State == dlq.JobCompleted:
@@ -125,7 +126,7 @@ func progress(b *dlq.Job) float64 {
 
 func rounded(rate float64) float64 { return math.Round(rate*1000) / 1000 }
 
-// durationText is String without trailing zero units: 5m, not 5m0s.
+// durationText is String without trailing units that are zero: 5m, not 5m0s.
 func durationText(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

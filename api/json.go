@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 )
 
-// These functions split JSON that is known to be valid.
+// The functions in this file split JSON that is known to be valid.
 
 type member struct {
 	name  string
 	value json.RawMessage
 }
 
-// membersOf splits an object. A name that occurs twice is there twice.
+// membersOf splits an object into its members. A name that occurs twice has two members.
 func membersOf(object []byte) (members []member) {
 	decoder := json.NewDecoder(bytes.NewReader(object))
 	_, _ = decoder.Token() // the brace

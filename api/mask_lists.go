@@ -9,15 +9,15 @@ import (
 	"dlqmanager/dlq"
 )
 
-// unread is a message that a list has to read to find what its texts quote.
+// unread is a message that a list reads to find which hidden parts its texts quote.
 type unread struct {
 	id dlq.ID
-	// mask is nil if it is unknown until the topics of the message have been read.
+	// mask is nil if the topics of the message are unknown. Then the mask is chosen after the message is read.
 	mask *dlq.Mask
-	// listed is the message as the list has it; nil if the list has none.
+	// listed is the message in the list. It is nil if the list does not show the message itself.
 	listed     *dlq.Message
 	isArchived bool
-	// show keeps texts of the message only, so that a list never has all of its messages in memory.
+	// show copies only texts of the message, so that a list never has all of its messages in memory.
 	show func(*dlq.Shown)
 }
 
@@ -35,7 +35,7 @@ func (u *unread) hidden(ctx context.Context, g *guard, d *dlq.Detail) *dlq.Shown
 	return g.hideListed(ctx, u.mask, d)
 }
 
-// hiddenUnread takes the place of hidden for a message that is gone or too large to read.
+// hiddenUnread replaces hidden for a message that was deleted or is too large to read.
 func (u *unread) hiddenUnread(g *guard) *dlq.Shown {
 	switch {
 	case u.mask == nil:
@@ -47,11 +47,11 @@ func (u *unread) hiddenUnread(g *guard) *dlq.Shown {
 	}
 }
 
-// maxTagTime is how long a list waits for the schemas of its messages, since each message may name another schema. If a schema
-// comes later, its values are hidden as a whole.
+// maxTagTime limits how long a list waits for the schemas of its messages, since each message may name another schema. If a
+// schema does not come in time, the values with that schema are hidden as a whole.
 const maxTagTime = 2 * time.Second
 
-// read reads messages in parts of a bounded size, each once, hides parts of them, and shows them.
+// read reads each wanted message once, some bytes at a time. It hides parts of each message, and calls show.
 func (g guard) read(ctx context.Context, wanted []unread) error {
 	tags, cancel := context.WithTimeout(ctx, maxTagTime)
 	defer cancel()
@@ -153,8 +153,8 @@ func (g guard) hideRetries(ctx context.Context, retries []dlq.SingleRetry) error
 	return g.read(ctx, wanted)
 }
 
-// hideGroups hides parts of the texts of groups. All messages of a group share these texts, so the sample of the group tells
-// which hidden parts the texts quote.
+// hideGroups hides parts of the texts of groups. All messages of a group have these texts in common, so the sample of the group
+// tells which hidden parts the texts quote.
 func (g guard) hideGroups(ctx context.Context, groups ...*dlq.Group) error {
 	var wanted []unread
 	for _, group := range groups {
@@ -172,7 +172,8 @@ func (g guard) hideGroups(ctx context.Context, groups ...*dlq.Group) error {
 	return g.read(ctx, wanted)
 }
 
-// maskOfGroup is the mask of the messages of a group. Without messages it has all rules, since the topics are unknown.
+// maskOfGroup is the mask of the messages of a group. For a group without messages it has all rules, since the topics are
+// unknown.
 func (g guard) maskOfGroup(group *dlq.Group) *dlq.Mask {
 	if len(group.Counts) == 0 {
 		return g.masking.All()
@@ -184,7 +185,7 @@ func (g guard) maskOfGroup(group *dlq.Group) *dlq.Mask {
 	return g.masking.For(topics...)
 }
 
-// hideSummary hides parts of the summary of a plan, also of a stored plan, which may be older than the rules.
+// hideSummary hides parts of the summary of a plan. A stored plan may be older than the masking rules.
 func (g guard) hideSummary(ctx context.Context, spec *dlq.JobSpec, summary *dlq.PlanSummary) error {
 	if g.masking == nil {
 		return nil
@@ -216,8 +217,8 @@ func (g guard) hideSummary(ctx context.Context, spec *dlq.JobSpec, summary *dlq.
 	return g.hideClasses(ctx, spec, summary.ByErrorClass)
 }
 
-// hideClasses hides classes that are no names of types. A class of a preview belongs to many messages, so nobody knows which
-// hidden parts it quotes.
+// hideClasses hides the error classes that are not names of types. A class in a preview belongs to many messages, so nobody
+// knows which hidden parts it quotes.
 func (g guard) hideClasses(ctx context.Context, spec *dlq.JobSpec, counts []dlq.PreviewCount) error {
 	mask, err := g.maskOfTopic(ctx, spec.Topic, spec.Kind == dlq.KindRestore)
 	if mask == nil || err != nil {

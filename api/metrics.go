@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// durationBuckets reach from a read by key to the longest wait for a retry.
+// durationBuckets reach from the time of a read by key to the longest wait for a retry, in seconds.
 var durationBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
 type httpMetrics struct {
@@ -22,7 +22,7 @@ type httpMetrics struct {
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	refused  prometheus.Counter
-	// unrecorded counts refused requests that are not in the audit.
+	// unrecorded counts the refused requests that the audit leaves out.
 	unrecorded prometheus.Counter
 	exports    *prometheus.CounterVec
 }
@@ -37,7 +37,7 @@ func newHTTPMetrics(registerer prometheus.Registerer) (*httpMetrics, error) {
 			Name:    "dlq_http_request_duration_seconds",
 			Help:    "Time from the end of reading a request to the start of writing its answer.",
 			Buckets: durationBuckets,
-			// A native histogram beside the classic one, for servers that ask for it.
+			// Prometheus servers that ask for native histograms get one in addition to the classic histogram.
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"method", "route"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -65,8 +65,7 @@ func newHTTPMetrics(registerer prometheus.Registerer) (*httpMetrics, error) {
 	return m, nil
 }
 
-// observe counts an answer. The trace of ctx, if it is sampled, becomes the exemplar of its
-// bucket.
+// observe counts an answer. If the trace of ctx is sampled, it becomes the exemplar of the bucket.
 func (m *httpMetrics) observe(ctx context.Context, method, route string, status int, took time.Duration) {
 	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
 	duration := m.duration.WithLabelValues(method, route)
@@ -78,12 +77,12 @@ func (m *httpMetrics) observe(ctx context.Context, method, route string, status 
 	duration.Observe(took.Seconds())
 }
 
-// metricsHandler serves the metrics of all collectors that work, even if one fails.
+// metricsHandler serves the metrics of all collectors that work, even if another collector fails.
 func metricsHandler(gatherer prometheus.Gatherer, logger *zap.Logger) fiber.Handler {
 	return adaptor.HTTPHandler(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
 		ErrorLog:      zap.NewStdLog(logger),
 		ErrorHandling: promhttp.ContinueOnError,
-		// Exemplars are in this format only.
+		// Only the OpenMetrics format has exemplars.
 		EnableOpenMetrics: true,
 	}))
 }

@@ -16,8 +16,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// unknownRoute is the route label of requests that match no route. Callers choose
-// paths, and a metric must not have a label value for each.
+// unknownRoute is the route label of requests that match no route. Callers choose paths, so a metric must not have a label
+// value for each path.
 const unknownRoute = "unknown"
 
 // observe wraps every routed request with request id, security headers, recovery from
@@ -40,19 +40,19 @@ func (s *Server) observe(c *fiber.Ctx) error {
 	}
 	s.finish(c, err, routeOf(c), started)
 	endSpan(c, span, err)
-	return nil // answered already; Fiber would answer an error again
+	return nil // the request is answered; Fiber would answer a returned error again
 }
 
-// answerUnreadable answers requests that fasthttp could not read with the documented
-// error body. The log gets the text of the answer too, since the error may quote a token.
+// answerUnreadable answers a request that fasthttp could not read. The answer has the documented error body. The log has the
+// text of the answer and not the error, since the error may quote a token.
 func (s *Server) answerUnreadable(c *fiber.Ctx, err error) error {
 	assignRequestID(c)
 	s.finish(c, translate(err), unknownRoute, time.Now())
 	return nil
 }
 
-// rejectUnroutable answers methods that Fiber does not know, since Fiber itself would answer
-// in plain text. It closes the connection of an ambiguous request, whose rest may follow.
+// rejectUnroutable answers methods that Fiber does not know, since Fiber itself would answer in plain text. It closes the
+// connection of an ambiguous request, since the next bytes may be the rest of that request.
 func (s *Server) rejectUnroutable(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(fctx *fasthttp.RequestCtx) {
 		ambiguous := isAmbiguous(&fctx.Request.Header)
@@ -116,7 +116,7 @@ func (s *Server) finish(c *fiber.Ctx, err error, route string, started time.Time
 	s.options.Logger.Log(accessLevel(route, status), "request", fields...)
 }
 
-// writeError replaces everything that a handler has written.
+// writeError replaces the whole answer that a handler has written.
 func (s *Server) writeError(c *fiber.Ctx, r *apiError) {
 	allow := c.GetRespHeader(fiber.HeaderAllow)
 	c.Response().Reset()
@@ -154,10 +154,10 @@ func routeOf(c *fiber.Ctx) string {
 	if path := c.Route().Path; path != "/" {
 		return path
 	}
-	return unknownRoute // only the middleware observe, at "/", has matched
+	return unknownRoute // only the middleware observe, at "/", matches the path
 }
 
-// accessLevel logs probes at debug level and server errors above info.
+// accessLevel is debug for probes and scrapes, warn or error for server errors, and info for other requests.
 func accessLevel(route string, status int) zapcore.Level {
 	switch {
 	case route == "/healthz" || route == "/readyz" || route == "/metrics":

@@ -9,8 +9,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// withPage adds a Link header to the answer of a handler: the console's page of the message, the group or the job that the
-// Location names. Without a Location, the path of a GET or HEAD names it.
+// withPage adds a Link header to the answer of a handler. It links to the console's page of a message, a group or a job. The
+// Location of the answer names this resource, or else the path of a GET or HEAD.
 func (s *Server) withPage(next fiber.Handler) fiber.Handler {
 	if s.options.Pages == "" {
 		return next
@@ -30,7 +30,7 @@ func (s *Server) withPage(next fiber.Handler) fiber.Handler {
 	}
 }
 
-// pageOf is the console's page of a path of the API; empty if it has none.
+// pageOf returns the console's page for a path of the API; empty if there is no page.
 func (s *Server) pageOf(path string) string {
 	for prefix, page := range map[string]func(dlq.ID) string{
 		"/api/v1/dlq/messages/": s.options.Pages.Message, "/api/v1/archive/messages/": s.options.Pages.Archived,

@@ -16,9 +16,8 @@ const (
 	headerPreferenceApplied = "Preference-Applied"
 )
 
-// waitTime is how long this request waits for a workflow: the server's default, or the
-// caller's preference (RFC 7240) up to the server's maximum. It tells the caller which
-// preferences were applied.
+// waitTime is the time that a request waits for a workflow. The Prefer header (RFC 7240) can change the server's default, up to
+// the server's maximum. The header Preference-Applied tells which preferences were applied.
 func (s *Server) waitTime(c *fiber.Ctx) time.Duration {
 	lines := bytes.Join(c.Request().Header.PeekAll(headerPrefer), []byte(","))
 	preferred, async := parsePrefer(string(lines))
@@ -38,9 +37,8 @@ func (s *Server) waitTime(c *fiber.Ctx) time.Duration {
 	return wait
 }
 
-// parsePrefer reads the Prefer header. wait is in seconds, -1 when it is
-// not given. As the RFC asks, malformed and unknown preferences are ignored, and the
-// first value of a preference counts.
+// parsePrefer reads the Prefer header. wait is in seconds, and -1 when it is not given. Malformed and unknown preferences are
+// ignored, and the first value of a preference counts, as the RFC demands.
 func parsePrefer(header string) (wait int, async bool) {
 	wait = -1
 	waitSeen := false
@@ -60,10 +58,10 @@ func parsePrefer(header string) (wait int, async bool) {
 	return wait, async
 }
 
-// seconds reads delay-seconds, digits only; -1 for anything else. It returns at most
-// 999,999,999, which exceeds any maximum and cannot overflow.
+// seconds reads a number of seconds. It returns -1 if the value has other characters than digits. It returns at most
+// 999,999,999, which exceeds every configured maximum and cannot overflow.
 func seconds(value string) int {
-	n, err := strconv.ParseUint(value, 10, 64) // the largest number if it is too large
+	n, err := strconv.ParseUint(value, 10, 64) // ParseUint returns the largest number if the value is too large
 	if errors.Is(err, strconv.ErrSyntax) {
 		return -1
 	}

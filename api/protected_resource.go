@@ -11,7 +11,7 @@ import (
 // resourcePath is where programs look for the identity provider (RFC 9728).
 const resourcePath = "/.well-known/oauth-protected-resource"
 
-// resourceView tells programs where a person gets a token for this API.
+// resourceView tells programs where people get a token for this API.
 type resourceView struct {
 	Resource             string   `json:"resource"`
 	AuthorizationServers []string `json:"authorization_servers"`
@@ -28,7 +28,7 @@ func (s *Server) protectedResource(c *fiber.Ctx) error {
 	})
 }
 
-// ownURL is the address of the API: the configured address, else the address that the request names.
+// ownURL is the base URL of the API: the configured URL, or else a URL with the Host header of the request.
 func (s *Server) ownURL(c *fiber.Ctx) string {
 	if s.options.PublicURL != "" {
 		return strings.TrimRight(s.options.PublicURL, "/")
@@ -40,7 +40,7 @@ func (s *Server) ownURL(c *fiber.Ctx) string {
 	return own.String()
 }
 
-// challenge is the header of an answer 401. It does not repeat a host name of the request that is not this server's.
+// challenge is the header WWW-Authenticate of an answer 401. It does not repeat a Host header that is no name of this server.
 func (s *Server) challenge(c *fiber.Ctx) string {
 	const challenge = `Bearer realm="dlq-manager"`
 	if s.options.Issuer == "" || s.options.PublicURL == "" && s.checkHost(c) != nil {

@@ -15,14 +15,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// query has the parameters of a request, as the fields of a body.
+// query has the parameters of a request. They are read like the fields of a body.
 type query struct {
 	*body
 	values url.Values
 }
 
-// readQuery also refuses unknown parameters: a misspelt filter that was ignored would
-// show more than the caller meant.
+// readQuery also refuses unknown parameters: if a misspelt filter were ignored, the list would show more than the caller meant.
 func readQuery(raw string, known []string) *query {
 	values, err := url.ParseQuery(raw)
 	q := &query{&body{fieldErrors: &fieldErrors{}, isQuery: true}, values}
@@ -46,8 +45,7 @@ func readQuery(raw string, known []string) *query {
 	return q
 }
 
-// isKnown reports whether a parameter is known. A known name such as "header.NAME" stands for all
-// names with its prefix.
+// isKnown reports whether a parameter is known. The known name "header.NAME" stands for every name that begins with "header.".
 func isKnown(name string, known []string) bool {
 	return slices.ContainsFunc(known, func(k string) bool {
 		prefix := k[:strings.LastIndexByte(k, '.')+1]
@@ -72,7 +70,7 @@ func (q *query) number(name string, fallback, most int) int {
 	return n
 }
 
-// wordOf reads a known word; empty if it is not given.
+// wordOf reads one of the known words. It returns an empty word if the parameter is not given.
 func wordOf[W ~string](b *body, name string, known []W) W {
 	value, given := b.one(name)
 	if given && !slices.Contains(known, W(value)) {
@@ -81,7 +79,7 @@ func wordOf[W ~string](b *body, name string, known []W) W {
 	return W(value)
 }
 
-// topicName reads the name of a topic; empty if it is not given.
+// topicName reads the name of a topic. It returns an empty name if the parameter is not given.
 func (b *body) topicName() string {
 	value, given := b.one("topic")
 	if given && !dlq.IsTopicName(value) {
@@ -90,7 +88,7 @@ func (b *body) topicName() string {
 	return value
 }
 
-// id reads an id; zero if it is not given. Errors name the kind of resource, which is the parameter what.
+// id reads an id. It returns the zero id if the parameter is not given. what is the kind of resource, for errors.
 func (b *body) id(name, what string) dlq.ID {
 	value, given := b.one(name)
 	id, err := dlq.ParseID(value)
@@ -100,15 +98,15 @@ func (b *body) id(name, what string) dlq.ID {
 	return id
 }
 
-// instant reads an RFC 3339 time, whose letters may be small, and converts it to UTC; zero if it is not given.
-// It refuses times outside the years 2 to 9999: JSON and SQL cannot write later years, and
-// some programs send year 1 for "no time", which would be read as no filter.
+// instant reads an RFC 3339 time, also with small letters, and converts it to UTC. It returns the zero time if the parameter is
+// not given. Times outside the years 2 to 9999 are refused: JSON and SQL cannot write later years, and some programs send year
+// 1 for "no time", which would be read as no filter.
 func (b *body) instant(name string) time.Time {
 	value, given := b.one(name)
 	if !given {
 		return time.Time{}
 	}
-	if b.isQuery { // an unescaped plus sign arrives as a space, and the times of our answers have one
+	if b.isQuery { // an unescaped plus sign arrives as a space, and the times in our answers have a plus sign
 		value = strings.Replace(value, " ", "+", 1)
 	}
 	t, err := time.Parse(time.RFC3339, strings.ToUpper(value))
@@ -120,7 +118,7 @@ func (b *body) instant(name string) time.Time {
 	return t
 }
 
-// between reads the limits of a range of time; zero for none.
+// between reads the limits of a range of time. A limit that is not given is zero.
 func (q *query) between() (from, to time.Time) {
 	from, to = q.instant("from"), q.instant("to")
 	if !from.IsZero() && !to.IsZero() && !from.Before(to) {
@@ -129,8 +127,7 @@ func (q *query) between() (from, to time.Time) {
 	return from, to
 }
 
-// pathValue decodes a path parameter from the path as it was sent, so an escaped slash
-// belongs to the value and not to the route.
+// pathValue decodes a path parameter from the raw path. So an escaped slash belongs to the value and not to the route.
 func pathValue(c *fiber.Ctx, name string) (string, bool) {
 	raw := c.Params(name)
 	value, err := url.PathUnescape(raw)
@@ -159,7 +156,7 @@ func pathTopic(c *fiber.Ctx) (string, error) {
 	return topic, nil
 }
 
-// badTopic describes the names that dlq.IsTopicName accepts.
+// badTopic describes the topic names that dlq.IsTopicName accepts.
 const badTopic = "must be 1 to 249 of A-Z a-z 0-9 . _ -"
 
 // isText reports whether PostgreSQL accepts s as TEXT.

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// rateBurst is how many seconds' worth of requests a client may send at once.
+	// A client may send as many requests at once as the limit allows in rateBurst seconds.
 	rateBurst = 2
-	// An address may have refusedTokenBurst refused tokens at once, and then one refused
-	// token in refusedTokenEvery, so that nobody can try many tokens.
+	// From one address, refusedTokenBurst refused tokens may come at once, and then one refused token in each period of
+	// refusedTokenEvery. So nobody can try many tokens.
 	refusedTokenBurst = 10
 	refusedTokenEvery = 6 * time.Second
-	// maxRateClients bounds the memory of a rateLimiter. The clients that were not seen for
-	// the longest time are forgotten, at most half of them at once.
+	// maxRateClients bounds the memory of a rateLimiter. When it is full, it forgets the clients that it has not seen for the
+	// longest time, at most half of all clients.
 	maxRateClients = 20_000
 )
 
@@ -30,7 +30,7 @@ type rateLimiter struct {
 	now   func() time.Time
 
 	mu sync.Mutex
-	// When recent is full, it replaces older. A client that is seen moves to recent.
+	// When recent is full, it replaces older. A request of a client moves the client to recent.
 	recent, older map[string]*rate.Limiter
 }
 
@@ -46,7 +46,7 @@ func newRequestLimiter(perSecond float64) *rateLimiter {
 	return newRateLimiter(rate.Limit(perSecond), max(int(perSecond*rateBurst), 1))
 }
 
-// take returns zero if the client may go on now, else how long it must wait.
+// take returns zero if the client may send the request now. Otherwise it returns how long the client must wait.
 func (l *rateLimiter) take(client string) time.Duration {
 	if l == nil {
 		return 0
@@ -77,10 +77,9 @@ func (l *rateLimiter) bucket(client string) *rate.Limiter {
 	return bucket
 }
 
-// limitRate takes a token from the bucket of the principal, or of the address if the
-// request has no valid token. Each route has a bucket of its own, so that a client that polls
-// too fast can still cancel a job. Probes are not limited, because a load balancer
-// would remove the server.
+// limitRate takes a token from the bucket of the principal. Without a valid token, the bucket belongs to the address. Each
+// route has its own buckets, so that a client that polls too fast can still cancel a job. Probes are not limited, because a
+// load balancer would remove the server.
 func (s *Server) limitRate(c *fiber.Ctx, r *route, principal dlq.Principal) error {
 	if r.path == "/healthz" || r.path == "/readyz" {
 		return nil
@@ -91,7 +90,7 @@ func (s *Server) limitRate(c *fiber.Ctx, r *route, principal dlq.Principal) erro
 	return nil
 }
 
-// clientName tells clients apart: by principal, or without one by address.
+// clientName is the principal of a client, or its address if it has no principal.
 func clientName(c *fiber.Ctx, p *dlq.Principal) string {
 	if p.Method != "" && p.Method != dlq.Anonymous.Method {
 		return p.Method + " " + p.Subject
@@ -99,8 +98,8 @@ func clientName(c *fiber.Ctx, p *dlq.Principal) string {
 	return "address " + addressBucket(clientOf(c))
 }
 
-// limitRefusedTokens counts a refused token of the client's address. Valid tokens are never
-// limited, since other clients may share the address.
+// limitRefusedTokens counts a refused token of the client's address. It does not limit valid tokens, since several clients may
+// share the address.
 func (s *Server) limitRefusedTokens(c *fiber.Ctx) error {
 	if wait := s.refusedTokens.take(addressBucket(clientOf(c))); wait > 0 {
 		return tooMany("too many refused tokens from this address", wait)
@@ -108,8 +107,7 @@ func (s *Server) limitRefusedTokens(c *fiber.Ctx) error {
 	return nil
 }
 
-// addressBucket is an IPv4 address, or the /64 network of an IPv6 address, since a host
-// usually has all addresses of that network.
+// addressBucket is an IPv4 address, or the /64 network of an IPv6 address. A host usually has all addresses of such a network.
 func addressBucket(address string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil || ip.Is4() {

@@ -9,28 +9,28 @@ import (
 	"dlqmanager/dlq"
 )
 
-// The first refused request of a sender is recorded at once. Further requests with the same route
-// and answer are counted for refusalWindow and then recorded as a single row, since nobody can delete
-// rows for a month. maxRefusals bounds the memory; a metric counts the requests beyond it.
+// The first refused request of a sender is recorded at once. Further requests with the same route and answer are counted for
+// refusalWindow, and then recorded as one row: nobody can delete rows for a month. maxRefusals bounds the memory. A metric
+// counts the requests that exceed it.
 const (
 	refusalWindow = time.Minute
 	maxRefusals   = 10_000
 )
 
-// refusal is what refused requests that are counted together have in common.
+// refusal has the values that requests must have in common to be counted together.
 type refusal struct {
 	client, route, code string
 	outcome             dlq.OperationOutcome
 }
 
-// repeated counts the refused requests after the first one.
+// repeated counts the further refused requests after the first one.
 type repeated struct {
 	last  dlq.Operation
 	count int
 	end   *time.Timer
 }
 
-// refusals are the refusals within the last refusalWindow.
+// refusals has the refused requests of the last refusalWindow.
 type refusals struct {
 	window time.Duration
 	record func(dlq.Operation)
@@ -43,8 +43,8 @@ func newRefusals(window time.Duration, record func(dlq.Operation)) *refusals {
 	return &refusals{window: window, record: record, open: map[refusal]*repeated{}}
 }
 
-// add counts a refused request. isFirst says that the caller records it; otherwise isCounted
-// says that a later row includes it.
+// add counts a refused request. If isFirst is set, the caller must record the request. Otherwise isCounted tells whether a
+// later row includes it.
 func (r *refusals) add(key refusal, o dlq.Operation) (isFirst, isCounted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +59,7 @@ func (r *refusals) add(key refusal, o dlq.Operation) (isFirst, isCounted bool) {
 	return true, true
 }
 
-// close ends the window, and records what was counted in it.
+// close ends the window of a refusal, and records the count.
 func (r *refusals) close(key refusal) {
 	r.mu.Lock()
 	ended := r.open[key]
@@ -71,7 +71,7 @@ func (r *refusals) close(key refusal) {
 	ended.end.Stop()
 	if ended.count > 0 {
 		o := ended.last
-		o.TargetID, o.Topic, o.Reason = dlq.ID{}, "", "" // they may differ from request to request
+		o.TargetID, o.Topic, o.Reason = dlq.ID{}, "", "" // these may differ between the requests
 		describe(&o, map[string]any{"code": key.code, "count": ended.count})
 		r.record(o)
 	}

@@ -21,8 +21,8 @@ func requestIDOf(c *fiber.Ctx) string {
 	return id
 }
 
-// assignRequestID keeps the caller's request id if it is well formed, so that one id
-// follows a request through several services. Otherwise it creates one.
+// assignRequestID keeps the caller's request id if it is well formed, so that one id follows a request through several
+// services. Otherwise it creates an id.
 func assignRequestID(c *fiber.Ctx) string {
 	id := c.Get(headerRequestID)
 	if !wellFormedID.MatchString(id) {
@@ -34,6 +34,6 @@ func assignRequestID(c *fiber.Ctx) string {
 
 func newRequestID() string {
 	var b [6]byte
-	_, _ = rand.Read(b[:]) // crypto/rand.Read never fails: it ends the program instead
+	_, _ = rand.Read(b[:]) // rand.Read never fails; without randomness it ends the program
 	return "req_" + hex.EncodeToString(b[:])
 }

@@ -9,8 +9,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// retryAllView has the documented fields, then the other counters of the job. Published
-// is null while it is unknown. Without a database there is no job.
+// retryAllView has the documented fields, then the other counts of the job. Published is null while it is unknown. Without a
+// database there is no job.
 type retryAllView struct {
 	Retried     int64        `json:"retried"`
 	Message     string       `json:"message"`
@@ -28,10 +28,9 @@ type retryAllView struct {
 	Counting    bool         `json:"counting,omitempty"` // Matched is still unknown
 }
 
-// retryAll is the short form of a bulk retry: it takes a whole topic, and has the
-// documented answer.
+// retryAll is a shorter request for a bulk retry of a whole topic, with the documented answer.
 func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query, topic string) error {
-	// Other filters are refused: if they were ignored, the whole topic would be retried.
+	// Other filters are refused: if a filter were ignored, the whole topic would be retried.
 	b := readBody(c, "group", targetField, "rate_limit", "reason")
 	spec := dlq.JobSpec{Kind: dlq.KindRetry, Filter: b.filter(topic), Order: dlq.OrderKey, TargetTopic: b.target(),
 		RateLimit: b.integer("rate_limit", 0, maxRate), Reason: b.reason(c)}
@@ -54,7 +53,7 @@ func (s *Server) retryAll(ctx context.Context, c *fiber.Ctx, _ *query, topic str
 	return s.replyRetryAll(c, &run, topic, jobPath(run.job.ID))
 }
 
-// replyRetryAll answers with a retry of a topic, which continues at a path unless it has ended.
+// replyRetryAll answers with the retry of a topic. While the retry runs, the answer links to path.
 func (s *Server) replyRetryAll(c *fiber.Ctx, run *jobRun, topic, path string) error {
 	b, execution := &run.job, run.execution
 	text := bulkText(b, topic)
@@ -73,8 +72,7 @@ func (s *Server) replyRetryAll(c *fiber.Ctx, run *jobRun, topic, path string) er
 	})
 }
 
-// bulkText is the documented text, with more detail if the job did not complete or some
-// messages failed.
+// bulkText is the documented text. It has more detail if the job did not complete or if messages failed.
 func bulkText(b *dlq.Job, topic string) string {
 	text := fmt.Sprintf("%d messages retried in topic %s", b.Counts.Retried, topic)
 	switch b.State {

@@ -13,23 +13,22 @@ import (
 	"dlqmanager/workflows"
 )
 
-// topicRetry is a retry-all without a database. It is no job: this process retries the messages
-// one after the other, each by its own workflow, and ends when the server drains. A message that
-// fails does not hold the later messages of its key.
+// topicRetry is a retry-all without a database. It is no job: this process retries the messages one after the other, each by
+// its own workflow. The retry ends when the server drains. A message that fails does not block later messages of its key.
 type topicRetry struct {
 	// within limits the retry to the topics of its principal.
 	topic, within string
 	messages      []dlq.Message
-	// ended is closed at the end. err is set before.
+	// ended is closed at the end of the retry, after err is set.
 	ended chan struct{}
 	err   error
 
 	mu       sync.Mutex
-	progress dlq.Job // its state and its counts
+	progress dlq.Job // state and counts only
 	isUnsent bool    // a message was resolved without being published
 }
 
-// retryTopic is retryAll without a database.
+// retryTopic answers retry-all without a database.
 func (s *Server) retryTopic(ctx context.Context, c *fiber.Ctx, topic string) error {
 	run, err := s.startTopicRetry(ctx, topic)
 	if err != nil {
@@ -45,8 +44,8 @@ func (s *Server) retryTopic(ctx context.Context, c *fiber.Ctx, topic string) err
 	return s.replyRetryAll(c, &now, topic, "/api/v1/dlq/"+topic)
 }
 
-// startTopicRetry starts the retry of a topic, or joins the running retry: only one runs at a time. A new retry takes the
-// messages that are stored now.
+// startTopicRetry starts the retry of a topic, or joins the running retry of that topic. Only one retry runs at a time. A new
+// retry takes the messages that are stored now.
 func (s *Server) startTopicRetry(ctx context.Context, topic string) (*topicRetry, error) {
 	a := accessOf(ctx)
 	if err := a.require(topic); err != nil {
@@ -78,8 +77,8 @@ func (s *Server) startTopicRetry(ctx context.Context, topic string) (*topicRetry
 	return run, nil
 }
 
-// findRetryable finds the messages to be retried, in the order of arrival. Like a bulk retry, it leaves
-// out suspicious messages, and messages whose original topic the sender may not choose.
+// findRetryable lists the messages to retry, in the order of arrival. Like a bulk retry, it leaves out suspicious messages, and
+// messages with an original topic that the sender may not choose.
 func (s *Server) findRetryable(ctx context.Context, run *topicRetry) error {
 	query := dlq.ListQuery{Filter: dlq.Filter{Topic: run.topic, Statuses: []dlq.Status{dlq.StatusPending}}, PageSize: 100, OldestFirst: true}
 	for {
@@ -104,7 +103,7 @@ func (s *Server) findRetryable(ctx context.Context, run *topicRetry) error {
 	}
 }
 
-// runTopicRetry returns the error of a service that is unavailable. Errors of single messages are counted.
+// runTopicRetry retries the messages, and counts their errors. It returns an error when a service is unavailable.
 func (s *Server) runTopicRetry(ctx context.Context, run *topicRetry) error {
 	for i := range run.messages {
 		m := &run.messages[i]
@@ -123,7 +122,7 @@ func (s *Server) runTopicRetry(ctx context.Context, run *topicRetry) error {
 	return nil
 }
 
-// count counts the end of a retry. It returns an error that is not about the message.
+// count counts the result of one retry. It returns the error if it does not concern the message.
 func (r *topicRetry) count(result workflows.RetryMessageResult, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,7 +147,7 @@ func (r *topicRetry) count(result workflows.RetryMessageResult, err error) error
 	return nil
 }
 
-// now is the state of the retry, as if it were a job's.
+// now is the state of the retry, in the form of a job's state.
 func (r *topicRetry) now() jobRun {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,19 +8,18 @@ import (
 	"dlqmanager/dlq"
 )
 
-// route is one row of the table of routes. The server, GET /api/v1/me and the tests read
-// the table.
+// route is one row of the table of routes. The table serves the server, GET /api/v1/me and the tests.
 type route struct {
 	method, path string
-	// permission is the permission that a request needs. It is empty for routes that every
-	// authenticated principal may read, and for routes that never need a token.
+	// permission is the permission that a request needs. It is empty for routes that need only authentication, and for routes
+	// that can be open to everybody.
 	permission dlq.Permission
-	// target is the kind of thing that a request changes or exports, for the audit.
+	// target is the kind of resource that a request changes or exports, for the audit.
 	target dlq.OperationTarget
-	// public is the name by which auth.open opens the route to requests without a token.
-	// A route with alwaysPublic never needs a token.
+	// public is the name of the route in auth.open, which opens the route to requests without a token. A route with
+	// alwaysPublic never needs a token.
 	public string
-	// needsDatabase is set if messages in memory are not enough.
+	// needsDatabase is set for a route that messages in memory cannot serve.
 	needsDatabase bool
 	handler       fiber.Handler
 }
@@ -31,10 +30,10 @@ const (
 	database = true
 )
 
-// alwaysPublic is the description of the API, and where to sign in.
+// alwaysPublic marks the routes that describe the API, or tell where to sign in.
 const alwaysPublic = "*"
 
-// table lists every route. The order counts: "messages" also matches :topic, and "export" :id.
+// table lists every route. The order matters: :topic also matches "messages", and :id also matches "export".
 func (s *Server) table() []route {
 	read, change := http.MethodGet, http.MethodPost
 	of := func(kind string, h idHandler, parameters ...string) fiber.Handler {

@@ -34,7 +34,7 @@ func (s *Server) series(ctx context.Context, c *fiber.Ctx, q *query) error {
 		q.reject(name, "leaves no bucket that is kept: use a time of the last day for minutes, or of the last 31 days for hours, with from before to")
 		return q.err()
 	}
-	readsAll := wanted.Topic == "" && wanted.Group.IsZero() // the counts of all topics
+	readsAll := wanted.Topic == "" && wanted.Group.IsZero() // reads the counts of all topics
 	found, err := scan(ctx, s, readsAll, func() ([]dlq.Series, error) { return s.guard.Series(ctx, wanted) })
 	if err != nil {
 		return err

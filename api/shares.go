@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// shares divides something among clients, such as memory. A client has at most half, so that other clients need not wait
-// for it.
+// shares divides a resource among clients, such as memory or slots. A client gets at most half of it, so that no client can
+// block all others.
 type shares struct {
 	size int64
 	all  *semaphore.Weighted
@@ -17,12 +17,12 @@ type shares struct {
 	own map[string]*share
 }
 
-// share is the part of a client that has requests.
+// share is the part of one client. It exists while the client has requests.
 type share struct {
 	*shares
 	client   string
 	room     *semaphore.Weighted
-	requests int // that have a part of the share, or wait for it
+	requests int // requests that have a part of the share, or wait for a part
 }
 
 func newShares(size int64) *shares {
@@ -31,7 +31,7 @@ func newShares(size int64) *shares {
 
 func (s *shares) half() int64 { return max(s.size/2, 1) }
 
-// join begins a request of a client. It returns nil if the client already has as many requests as most allows.
+// join begins a request of a client. It returns nil if the client already has most requests.
 func (s *shares) join(client string, most int) *share {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,8 @@ func (s *share) leave() {
 	}
 }
 
-// take waits for n until ctx ends. If it gets nothing, isOwn tells whether the client's other requests are the reason.
+// take waits until the client gets n of the resource, or ctx ends. If the client gets nothing, isOwn tells whether its other
+// requests are the reason.
 func (s *share) take(ctx context.Context, n int64) (isTaken, isOwn bool) {
 	if s.room.Acquire(ctx, n) != nil {
 		return false, true

@@ -14,8 +14,8 @@ type singleRetriesView struct {
 	Pagination cursorPaginationView `json:"pagination"`
 }
 
-// singleRetryView is a request to retry one message. A request that joined the retry of another request has the
-// state of that retry.
+// singleRetryView is a request to retry one message. If the request has joined the retry of another request, it shows the state
+// of that retry.
 type singleRetryView struct {
 	OperationID dlq.ID               `json:"operation_id"`
 	MessageID   dlq.ID               `json:"message_id"`

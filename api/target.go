@@ -15,7 +15,7 @@ import (
 // targetField is the field in which a request names the target of its messages.
 const targetField = "target_topic"
 
-// target reads targetField. If it is not given, messages go to the targets of the configuration.
+// target reads targetField. Without it, messages go to the targets of the configuration.
 func (b *body) target() string {
 	target, given := b.text(targetField, maxBulkText)
 	if given && target == "" {
@@ -24,8 +24,8 @@ func (b *body) target() string {
 	return target
 }
 
-// checkTarget refuses a target before anything is claimed for it. originalTopic is empty for
-// several messages.
+// checkTarget refuses a target before messages are claimed for it. originalTopic is empty if the request is for several
+// messages.
 func (s *Server) checkTarget(ctx context.Context, originalTopic, requested string) error {
 	if requested == "" || requested == originalTopic {
 		return nil
@@ -53,8 +53,8 @@ func (s *Server) checkTarget(ctx context.Context, originalTopic, requested strin
 	return nil
 }
 
-// checkOrigin refuses to send a message to an original topic that the sender may not choose. Whoever
-// writes to a dead-letter topic chooses the original topic; see dlq.Topics.MaySend.
+// checkOrigin refuses to send a message to an original topic that the sender may not choose. Anybody who may write to a
+// dead-letter topic chooses the original topic; see dlq.Topics.MaySend.
 func (s *Server) checkOrigin(ctx context.Context, c *fiber.Ctx, m *dlq.Message) error {
 	a := accessOf(ctx)
 	if a.withinRoute() == "" || s.options.Topics.MaySend(m.DLQTopic, m.OriginalTopic, false) {
@@ -78,7 +78,7 @@ func (s *Server) checkOrigin(ctx context.Context, c *fiber.Ctx, m *dlq.Message) 
 // foreignPointer begins the reason why a pointer is neither shown nor sent.
 const foreignPointer = "its headers may name a record of another topic; only a grant for all topics"
 
-// byTarget returns the numbers of messages of a plan by target. counts has them by original topic.
+// byTarget returns the numbers of messages of a plan by target. counts are the numbers by original topic.
 func (s *Server) byTarget(counts []dlq.PreviewCount, matched int64, requested string) []dlq.PreviewCount {
 	if requested != "" && matched > 0 {
 		return []dlq.PreviewCount{{Name: requested, Count: matched}}

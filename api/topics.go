@@ -10,7 +10,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Page numbers cost more the deeper they are; cursors do not.
+// A page with a high number costs more than the first page. Cursors cost the same for every page.
 const (
 	defaultPageSize = 20
 	maxPageSize     = 200
@@ -47,7 +47,7 @@ func (s *Server) topics(ctx context.Context, c *fiber.Ctx, _ *query) error {
 	})})
 }
 
-// countsOf has every status, including those without messages.
+// countsOf has a count for every status. The count is zero for a status without messages.
 func countsOf(counts map[dlq.Status]int64) map[dlq.Status]int64 {
 	all := make(map[dlq.Status]int64, len(dlq.Statuses))
 	for _, status := range dlq.Statuses {
@@ -83,11 +83,11 @@ type paginationView struct {
 	HasNext         bool    `json:"has_next"`
 	TotalCountExact bool    `json:"total_count_exact"`
 	NextCursor      *string `json:"next_cursor"`
-	// Searched is absent unless the list reads records.
+	// Searched is absent unless the list searches in records.
 	Searched *searchedView `json:"searched,omitempty"`
 }
 
-// searchedView is how many messages were looked at, and when the last of them was stored.
+// searchedView counts the messages that a search has read. UpTo is the time at which the last of these messages was stored.
 type searchedView struct {
 	Messages int        `json:"messages"`
 	UpTo     *timestamp `json:"up_to"`
@@ -106,7 +106,7 @@ func (s *Server) list(ctx context.Context, c *fiber.Ctx, q *query, topic string)
 	return s.listMessages(ctx, c, q, dlq.Filter{Topic: topic})
 }
 
-// listMessages lists the messages that the query selects, in the topic and in the table that scope names.
+// listMessages lists the messages that the query selects. scope names the topic, and says whether they are in the archive.
 func (s *Server) listMessages(ctx context.Context, c *fiber.Ctx, q *query, scope dlq.Filter) error {
 	wanted := q.list(scope)
 	if err := q.err(); err != nil {

@@ -8,10 +8,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// startSpan starts the span of a request, below the span of its traceparent.
+// startSpan starts the span of a request, as a child of the span in its traceparent.
 func (s *Server) startSpan(c *fiber.Ctx) trace.Span {
 	if s.options.Tracing == nil {
-		return trace.SpanFromContext(c.UserContext()) // which does nothing
+		return trace.SpanFromContext(c.UserContext()) // a span that does nothing
 	}
 	carrier := propagation.MapCarrier{"traceparent": c.Get("traceparent"), "tracestate": c.Get("tracestate")}
 	ctx := propagation.TraceContext{}.Extract(c.UserContext(), carrier)
@@ -22,7 +22,7 @@ func (s *Server) startSpan(c *fiber.Ctx) trace.Span {
 	return span //nolint:spancheck // the caller ends it
 }
 
-// endSpan ends the span of a request. The route is known only now.
+// endSpan ends the span of a request. It sets the route, which is unknown before.
 func endSpan(c *fiber.Ctx, span trace.Span, err error) {
 	if span.IsRecording() {
 		route, status := routeOf(c), c.Response().StatusCode()

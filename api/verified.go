@@ -6,9 +6,9 @@ import (
 	"dlqmanager/dlq"
 )
 
-// facts are what is known of messages besides their rows.
+// facts has what other tables tell about messages.
 type facts struct {
-	operations map[string]dlq.ID // the operations that asked for their retries, by the tokens of the owners
+	operations map[string]dlq.ID // operations that asked for the retries, by the tokens of their owners
 	verdicts   map[dlq.ID]dlq.Verdict
 }
 
@@ -19,7 +19,7 @@ func (s *Server) factsOf(ctx context.Context, hops ...dlq.Hop) (known facts, err
 	return known, err
 }
 
-// verdicts verifies the messages that were delivered. Without a database it verifies none.
+// verdicts tells whether delivered messages are verified. It is empty without a database.
 func (s *Server) verdicts(ctx context.Context, messages []*dlq.Message) (map[dlq.ID]dlq.Verdict, error) {
 	var delivered []dlq.ID
 	for _, m := range messages {
@@ -33,7 +33,7 @@ func (s *Server) verdicts(ctx context.Context, messages []*dlq.Message) (map[dlq
 	return s.guard.Verdicts(ctx, delivered)
 }
 
-// verificationsView counts what a bulk retry has delivered.
+// verificationsView counts the verdicts about the messages that a bulk retry has delivered.
 type verificationsView struct {
 	Yes      int64                        `json:"yes"`
 	No       int64                        `json:"no"`
