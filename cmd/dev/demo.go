@@ -12,7 +12,7 @@ import (
 	"dlqmanager/dev/demo"
 )
 
-// runDemo runs the shop, whose consumer fails, against a running stack.
+// runDemo runs a shop with a consumer that fails, against a running stack.
 func runDemo(ctx context.Context, args, environ []string, out io.Writer) error {
 	var options demo.Options
 	flags := flag.NewFlagSet(program+" demo", flag.ContinueOnError)

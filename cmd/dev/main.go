@@ -1,6 +1,5 @@
-// Command dev runs everything on one machine without configuration: the API and the
-// worker in this process, and beside them PostgreSQL, Temporal with its Web UI, and a
-// broker that speaks the Kafka protocol. Its state is in .data.
+// Command dev runs everything on one machine without configuration. The API and the worker run in this process. Beside it run
+// PostgreSQL, Temporal with its Web UI, and a broker that speaks the Kafka protocol. Its state is in .data.
 package main
 
 import (

@@ -36,8 +36,7 @@ func run(ctx context.Context, args, environ []string, out io.Writer) error {
 	return &app.UsageError{Command: program, Problem: fmt.Sprintf("unknown command %q", args[0])}
 }
 
-// runStack starts the services and then the manager's own programs. When all are ready,
-// it prints their addresses.
+// runStack starts the services and then the manager's own programs. It prints the addresses when all of them are ready.
 func runStack(ctx context.Context, environ []string, out io.Writer) error {
 	options, err := dev.StackOptionsFromEnv(lookup(environ))
 	if err != nil {
@@ -96,8 +95,7 @@ func runStack(ctx context.Context, environ []string, out io.Writer) error {
 	return err
 }
 
-// openLog opens the file that the programs log to. The terminal shows only the
-// progress: two streams of JSON would hide it.
+// openLog opens the log file of the programs. The terminal shows only the progress: two streams of JSON would hide it.
 func openLog(dir string) (*os.File, error) {
 	name := filepath.Join(dir, "dlq-manager.log")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -106,8 +104,7 @@ func openLog(dir string) (*os.File, error) {
 	return os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 }
 
-// checkState refuses the state of another version of this program, which has other tables and
-// workflows.
+// checkState refuses a folder that another version of this program has made, since its tables and workflows differ.
 func checkState(ctx context.Context, databaseURL, dir string) error {
 	if databaseURL == "" {
 		return nil
@@ -120,11 +117,10 @@ func checkState(ctx context.Context, databaseURL, dir string) error {
 	if err := migrations.Check(ctx, pool); errors.Is(err, migrations.ErrForeign) {
 		return fmt.Errorf("%s has the state of another version: move it aside with `mv %[1]s %[1]s.before`, and start again (%w)", dir, err)
 	}
-	return nil // a worker says what else is wrong
+	return nil // the worker reports any other problem
 }
 
-// addReceipts sends the messages of the demo's receipts to its HTTP endpoint, unless the user
-// has configured targets.
+// addReceipts makes the demo's topic of receipts go to its HTTP endpoint, unless the user has configured targets.
 func addReceipts(cfg *config.Config, o dev.StackOptions) error {
 	if len(cfg.Targets.Endpoints)+len(cfg.Targets.Routes) > 0 {
 		return nil
@@ -142,7 +138,7 @@ func addReceipts(cfg *config.Config, o dev.StackOptions) error {
 	return nil
 }
 
-// environOf adds the addresses of the services. Variables of the user override them.
+// environOf adds the addresses of the services to the environment. Variables of the user override them.
 func environOf(environ []string, e dev.Endpoints) []string {
 	result := []string{"DLQ_APP_ENVIRONMENT=dev", "DLQ_APP_VERSION=" + app.Version, "DLQ_SERVER_DRAIN_DELAY=0s"}
 	if e.DatabaseURL != "" {
@@ -155,7 +151,7 @@ func environOf(environ []string, e dev.Endpoints) []string {
 		result = append(result, "DLQ_TEMPORAL_UI_URL="+e.TemporalUIURL)
 	}
 	for _, variable := range environ {
-		if !strings.HasPrefix(variable, "DLQ_DEV_") { // these configure the stack, not the manager
+		if !strings.HasPrefix(variable, "DLQ_DEV_") { // variables of the stack, not of the manager
 			result = append(result, variable)
 		}
 	}
@@ -171,8 +167,8 @@ func lookup(environ []string) func(string) string {
 	return func(name string) string { return values[name] }
 }
 
-// waitReady returns once every program is ready. The worker's /readyz needs no token, and both
-// have the same dependencies. So the API is taken as ready when it asks for one.
+// waitReady returns once every program is ready. If the API's /readyz asks for a token, the API counts as ready: the worker has
+// the same dependencies, and its /readyz needs no token.
 func waitReady(ctx context.Context, programs ...app.Health) error {
 	for _, program := range programs {
 		for {

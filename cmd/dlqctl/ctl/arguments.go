@@ -13,10 +13,10 @@ import (
 	"dlqmanager/client"
 )
 
-// several ends the name of an argument that may be repeated.
+// several is the end of the name of an argument that may be repeated.
 const several = "..."
 
-// argumentsOf checks that a command has the arguments that its usage names in capitals.
+// argumentsOf checks that a command gets the arguments that its usage names in capitals.
 func argumentsOf(use string) cobra.PositionalArgs {
 	names := strings.Fields(use)[1:]
 	return func(_ *cobra.Command, args []string) error {
@@ -25,31 +25,31 @@ func argumentsOf(use string) cobra.PositionalArgs {
 			return fmt.Errorf("%s is missing", strings.TrimSuffix(names[len(args)], several))
 		case len(args) > len(names) && !strings.HasSuffix(use, several):
 			return fmt.Errorf("%q is one argument too many", args[len(names)])
-		case slices.Contains(args, ""): // for example a shell variable that is not set
+		case slices.Contains(args, ""): // such as a shell variable that is not set
 			return fmt.Errorf("%s is empty", strings.TrimSuffix(names[min(slices.Index(args, ""), len(names)-1)], several))
 		}
 		return nil
 	}
 }
 
-// named removes the noun from ids that -o name has printed, such as jobs/ID.
+// named removes the noun from ids in the form of -o name, such as jobs/ID.
 func named(args []string) []string { return mapped(args, withoutNoun) }
 
 func withoutNoun(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// completer lists the values that a flag or an argument may have. Text after a tab describes the value.
+// completer lists the possible values of a flag or an argument. A tab separates a value from its description.
 type completer func(ctx context.Context, s *session) []string
 
 func fixed(values ...string) completer {
 	return func(context.Context, *session) []string { return values }
 }
 
-// completionTime limits how long a completion of the shell waits for the server.
+// completionTime limits how long the shell's completion waits for the server.
 const completionTime = 2 * time.Second
 
 // complete sets the completer of a flag.
 func (s *session) complete(cmd *cobra.Command, flag string, values completer) {
-	// The only possible error is a flag that does not exist, which the tests would find.
+	// The only possible error is that the flag does not exist, which the tests would find.
 	_ = cmd.RegisterFlagCompletionFunc(flag, s.completion(values))
 }
 
@@ -77,7 +77,7 @@ func (s *session) completion(values completer) cobra.CompletionFunc {
 	}
 }
 
-// oneLineButTab makes a completion safe for a terminal, and keeps the tab before its description.
+// oneLineButTab makes a completion safe for a terminal, and keeps the tab in front of the description.
 func oneLineButTab(value string) string {
 	name, description, _ := strings.Cut(value, "\t")
 	return strings.TrimSuffix(oneLine(name)+"\t"+oneLine(description), "\t")
@@ -89,7 +89,8 @@ var (
 	completeJobs   = completeRecords(jobsView, listOf((*client.Client).ListJobs), "%s %s %s", "kind", "topic", "state")
 )
 
-// completeRecords lists the ids on the first page of a list, each with some fields as its description. Without a server it lists none.
+// completeRecords lists the ids on the first page of a list. The description of an id has some fields of the record. Without a
+// server the list is empty.
 func completeRecords(v view, fetch call, format string, fields ...string) completer {
 	return func(ctx context.Context, s *session) (values []string) {
 		var options []client.RequestOption

@@ -12,12 +12,12 @@ import (
 	"dlqmanager/client"
 )
 
-// subject is a kind of record. A command changes one record of it.
+// subject is a kind of record, for a command that changes one record of this kind.
 type subject struct {
 	complete completer // lists ids
-	// show is the command that shows the record after a change without an answer; empty if the change can safely be repeated.
+	// show is the command that shows the record if the change got no answer. It is empty if the change can safely be repeated.
 	show string
-	// get reads the record for the question in a production context; nil for no question.
+	// get reads the record for the question in a production context. Without get there is no question.
 	get call
 	// topic and name are paths of fields of the record. The arguments of question are the command, the name, the topic and the verb.
 	topic, name, question string
@@ -36,7 +36,7 @@ var (
 		topic: "topic", name: "kind", question: "The %[2]s of %[3]s: %[4]s?"}
 )
 
-// confirmOne asks in a production context whether to change a record.
+// confirmOne asks whether to change a record. It asks only in a production context.
 func (s *session) confirmOne(ctx context.Context, of subject, id, command string) error {
 	if !s.target.Production || s.flags.yes || of.get == nil {
 		return nil
@@ -49,7 +49,7 @@ func (s *session) confirmOne(ctx context.Context, of subject, id, command string
 	if err != nil {
 		return err
 	}
-	topic := cmp.Or(text(at(record, of.topic)), text(at(record, "id"))) // a group may have lost its topics
+	topic := cmp.Or(text(at(record, of.topic)), text(at(record, "id"))) // a group may have no topics any more
 	verb := command[strings.LastIndexByte(command, ' ')+1:]
 	return s.confirm(ctx, fmt.Sprintf(of.question, command, oneLine(text(at(record, of.name))), topic, verb), topic)
 }
@@ -57,7 +57,7 @@ func (s *session) confirmOne(ctx context.Context, of subject, id, command string
 // change changes a record. Its reason is for the audit, and may be nil.
 type change func(ctx context.Context, c *client.Client, args []string, reason *string) ([]byte, error)
 
-// withReason makes a change from a client's method that takes only an id and a reason.
+// withReason makes a change of a client method that takes only an id and a reason.
 func withReason[T any](
 	method func(*client.Client, context.Context, string, *client.ReasonRequest, ...client.RequestOption) (*client.Answer[T], error),
 ) change {
@@ -91,7 +91,7 @@ func reasonFlag(flags *pflag.FlagSet) *string {
 	return flags.String("reason", "", "why, for the audit")
 }
 
-// valueOf returns the value of a pointer, and the zero value for nil.
+// valueOf returns the value behind a pointer, or the zero value for nil.
 func valueOf[T any](given *T) (value T) {
 	if given != nil {
 		value = *given
@@ -99,7 +99,7 @@ func valueOf[T any](given *T) (value T) {
 	return value
 }
 
-// given returns a pointer to a text, and nil for an empty text.
+// given returns a pointer to a text, or nil for an empty text.
 func given(text string) *string {
 	if text == "" {
 		return nil

@@ -21,7 +21,7 @@ import (
 	"dlqmanager/client"
 )
 
-// requestTimeout is longer than the server waits for a job or a retry before it answers.
+// requestTimeout is longer than the server waits for a job or a retry before it answers a request.
 const requestTimeout = 90 * time.Second
 
 // connect makes the client for the server of this run.
@@ -46,7 +46,7 @@ func (s *session) connectWith(source client.TokenSource) error {
 		return err
 	}
 	s.client, err = client.New(s.target.Server, client.Config{
-		// The token goes to no other address, whatever an answer says.
+		// Redirects are not followed, so the token goes to no other address.
 		HTTP: &http.Client{
 			Transport: transport, Timeout: requestTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -58,7 +58,8 @@ func (s *session) connectWith(source client.TokenSource) error {
 	return nil
 }
 
-// transport trusts the certificates of the context in addition to a pool. Without such certificates it is nil: Go's default.
+// transport trusts the certificates of the context, in addition to the certificates of trusted. It is nil, which stands for
+// Go's default, if the context has no certificates.
 func (t target) transport(trusted *x509.CertPool) (http.RoundTripper, error) {
 	if t.CAFile == "" {
 		return nil, nil //nolint:nilnil // see above
@@ -76,7 +77,8 @@ func (t target) transport(trusted *x509.CertPool) (http.RoundTripper, error) {
 	}, nil
 }
 
-// showing makes the function of a command that shows answers of the server. It checks the flags of the output before any request.
+// showing makes the function of a command that shows an answer of the server. It checks the flags of the output before the
+// first request.
 func (s *session) showing(v view, run func(cmd *cobra.Command, args []string, p *printer) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		p, err := s.printer(v)
@@ -90,7 +92,7 @@ func (s *session) showing(v view, run func(cmd *cobra.Command, args []string, p 
 	}
 }
 
-// unreachable says once in each outage that the API is away, and once that it is back.
+// unreachable tells the person once in each outage that the API is away, and once that it answers again.
 func (s *session) unreachable(err error) {
 	switch {
 	case err == nil && s.away:
@@ -101,13 +103,13 @@ func (s *session) unreachable(err error) {
 	s.away = err != nil
 }
 
-// note tells the person something that does not belong to the output.
+// note tells the person something that is not part of the output.
 func (s *session) note(text string) {
 	s.endLine()
 	fmt.Fprintln(s.Stderr, printable(text))
 }
 
-// endLine ends the line of a progress bar, so that the next text begins below it.
+// endLine ends the line of a progress bar, so that the next text begins on a new line.
 func (s *session) endLine() {
 	if s.drawn {
 		fmt.Fprintln(s.out)
@@ -121,8 +123,8 @@ func terminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// readLine reads a line from the standard input, byte by byte, so that the bytes after the line stay unread. At the end of the
-// input the line is empty.
+// readLine reads a line from the standard input, byte by byte, so that it reads no byte after the line. The line is empty at
+// the end of the input.
 func (s *session) readLine() (string, error) {
 	line, err := bufio.NewReaderSize(oneByte{s.Stdin}, 16).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -131,7 +133,7 @@ func (s *session) readLine() (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// canAsk tells whether a person sees a question and can answer it.
+// canAsk tells whether a person can see a question and answer it.
 func (s *session) canAsk() bool { return terminal(s.Stdin) && terminal(s.Stderr) }
 
 // ask asks a person, and waits for the answer until ctx ends.
@@ -152,8 +154,8 @@ func (s *session) ask(ctx context.Context, question string) (string, error) {
 	return line, nil
 }
 
-// await waits for a call without a context, such as the read of a terminal, until ctx ends. After an error the call may still
-// be running, so the caller must not use its results.
+// await waits until a call has ended, or until ctx ends. It is for calls without a context, such as a read from a terminal.
+// After an error the call may still be running, so the caller must not use its results.
 func await(ctx context.Context, call func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- call() }()
@@ -169,8 +171,8 @@ type oneByte struct{ io.Reader }
 
 func (o oneByte) Read(p []byte) (int, error) { return o.Reader.Read(p[:min(1, len(p))]) }
 
-// confirm asks before a change, unless --yes is given. In production the person must type the name of the topic. Without a
-// terminal, only --yes allows the change.
+// confirm asks the person before a change, unless --yes is given. In a production context the person must type the name of the
+// topic. Without a terminal, the change needs --yes.
 func (s *session) confirm(ctx context.Context, question, topic string) error {
 	if s.flags.yes {
 		return nil
@@ -192,7 +194,7 @@ func (s *session) confirm(ctx context.Context, question, topic string) error {
 	return nil
 }
 
-// doubt handles the error of a change. If the change may have happened, it names the command that shows the result.
+// doubt handles the error of a change. If the server may have made the change, it names the command that shows the result.
 func (s *session) doubt(err error, show, id string) error {
 	if show != "" && mayHaveHappened(err) {
 		s.note("It is not known whether the server has made the change. Look with: dlqctl " + show + " " + id)
@@ -200,7 +202,7 @@ func (s *session) doubt(err error, show, id string) error {
 	return err
 }
 
-// mayHaveHappened tells whether the server may have made the change of a request that failed.
+// mayHaveHappened tells whether the server may have made a change although its request failed.
 func mayHaveHappened(err error) bool {
 	if answered, ok := errors.AsType[*client.APIError](err); ok {
 		return answered.Status >= http.StatusInternalServerError

@@ -19,7 +19,7 @@ import (
 	"dlqmanager/console"
 )
 
-// pageTimeout is longer than the server takes for any request of a page.
+// pageTimeout is longer than the time of any API request that a page makes.
 const pageTimeout = 2 * time.Minute
 
 func (s *session) consoleCommand() *cobra.Command {
@@ -55,8 +55,8 @@ dlqctl. A production context asks for no name of a topic here: the pages show a 
 
 // serveConsole serves the pages until ctx ends.
 func (s *session) serveConsole(ctx context.Context, listener net.Listener, name string) error {
-	// Browsers send the cookies of a host to all its ports, which may belong to other people on this machine. So the cookies
-	// have a random path, which nobody else knows.
+	// Browsers send the cookies of a host to all its ports, and a port may belong to another person on this machine. So the
+	// cookies have a random path, which nobody else knows.
 	base, link := "/"+strings.ToLower(rand.Text()), rand.Text()
 	pages, err := console.New(console.Options{
 		Connect: func(client.TokenSource) (*client.Client, error) { return s.client, nil },
@@ -73,15 +73,15 @@ func (s *session) serveConsole(ctx context.Context, listener net.Listener, name 
 	s.note(fmt.Sprintf("The pages show %s (%s). This link to them works once; Ctrl-C ends them:", name, s.target.Server))
 	fmt.Fprintf(s.out, "http://%s%s/sign-in/link/%s\n", address, base, link)
 	err = await(ctx, func() error { return server.Serve(listener) })
-	_ = server.Close() // does not wait for pages in progress, which nobody will see
+	_ = server.Close() // pages in progress are cut off, since nobody will see them
 	if errors.Is(err, errInterrupted) {
 		return nil
 	}
 	return err
 }
 
-// guarded refuses requests for other host names, because a web site can make its own name lead to this machine. A request
-// goes on after its browser has left, so that a closed page interrupts no change.
+// guarded refuses requests for other host names, because a web site can let its own name resolve to this machine. A request
+// goes on after its browser has left, so that a person who closes a page interrupts no change.
 func guarded(address string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != address {

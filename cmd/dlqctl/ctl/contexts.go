@@ -51,8 +51,8 @@ type contextView struct {
 	SignIn     string `json:"sign_in"`
 }
 
-// signIn names the way to sign in, and makes its token source. The source is nil for OpenID, whose tokens come from
-// deviceFlow, and for a server without authentication.
+// signIn names the way to sign in, and makes the token source. The source is nil for OpenID, since deviceFlow then gives the
+// tokens. It is also nil for a server without authentication.
 func (t target) signIn() (way string, source client.TokenSource) {
 	switch {
 	case t.Token != "":
@@ -153,10 +153,10 @@ the contexts (--token-stdin), which only you may read.`,
 	return cmd
 }
 
-// merge returns t with the settings of change that are set. A new way to sign in replaces the former way.
+// merge returns t with the settings that change has. A new way to sign in replaces the old way.
 func (t target) merge(change target) target {
 	if t.Server != "" && change.Server != "" && !sameServer(t.Server, change.Server) {
-		t.Token, t.TokenFile, t.TokenCommand, t.OpenID = "", "", nil, nil // a sign-in goes to no other server
+		t.Token, t.TokenFile, t.TokenCommand, t.OpenID = "", "", nil, nil // a sign-in is valid for its own server only
 	}
 	t.Server, t.CAFile = cmp.Or(change.Server, t.Server), cmp.Or(absolute(change.CAFile), t.CAFile)
 	if change.Token != "" || change.TokenFile != "" || len(change.TokenCommand) > 0 || change.OpenID != nil {
@@ -174,7 +174,7 @@ func absolute(path string) string {
 	return whole
 }
 
-// changeContext makes a command that changes the file of the contexts. Its argument is an existing context.
+// changeContext makes a command that changes an existing context. The argument of the command names the context.
 func (s *session) changeContext(use, short, example string, change func(file *contextsFile, name string, t target) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: argumentsOf(use), Example: example,
@@ -191,7 +191,7 @@ func (s *session) changeContext(use, short, example string, change func(file *co
 	}
 }
 
-// findContext finds the context of this run. A context from flags or the environment has no name.
+// findContext finds the context of this run. A target from flags or the environment has no context name.
 func (s *session) findContext() error {
 	file, err := s.readContexts()
 	if err != nil {
@@ -209,7 +209,7 @@ func (s *session) findContext() error {
 		if t.TokenFile == "" {
 			t.Token, t.TokenFile = s.Getenv("DLQ_TOKEN"), s.Getenv("DLQ_TOKEN_FILE")
 		}
-		// The address of a production context is production also without the context.
+		// The server of a production context is production even if the context is not used.
 		for _, known := range file.Contexts {
 			t.Production = t.Production || known.Production && sameServer(known.Server, server)
 		}
@@ -228,8 +228,8 @@ func (s *session) findContext() error {
 	return err
 }
 
-// sameServer tells whether two addresses have the same host and port. It ignores the path, because the server may treat
-// different paths as the same.
+// sameServer tells whether two URLs have the same host and port. It ignores the path, because the server may treat different
+// paths as the same.
 func sameServer(a, b string) bool { return hostAndPort(a) == hostAndPort(b) }
 
 func hostAndPort(address string) string {

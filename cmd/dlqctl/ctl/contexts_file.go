@@ -22,21 +22,23 @@ type contextsFile struct {
 	Contexts map[string]target `yaml:"contexts,omitempty"`
 }
 
-// target is the content of a context: a server, and the way to sign in.
+// target is the content of a context: a server, and the way to sign in to it.
 type target struct {
 	Server string `yaml:"server"`
-	// At most one of Token, TokenFile, TokenCommand and OpenID is set. A server without authentication needs none.
+	// At most one of Token, TokenFile, TokenCommand and OpenID is set. None is set for a server without authentication.
 	Token        string   `yaml:"token,omitempty"`
 	TokenFile    string   `yaml:"token_file,omitempty"`
 	TokenCommand []string `yaml:"token_command,omitempty,flow"`
 	OpenID       *openID  `yaml:"openid,omitempty"`
-	// CAFile has the certificates to trust: for the API instead of the system's, for the identity provider in addition.
+	// CAFile has certificates to trust. For the API they replace the system's certificates. For the identity provider they are
+	// trusted in addition.
 	CAFile string `yaml:"ca_file,omitempty"`
 	// Production makes dlqctl ask for the name of the topic before every change.
 	Production bool `yaml:"production,omitempty"`
 }
 
-// contextsPath is the path of the file. It is empty if there is no folder for the file, as in a container without HOME.
+// contextsPath is the path of the file of the contexts. It is empty if there is no folder for the file, as in a container
+// without HOME.
 func (s *session) contextsPath() string {
 	if path := cmp.Or(s.flags.config, s.Getenv("DLQCTL_CONFIG")); path != "" {
 		return path
@@ -48,7 +50,7 @@ func (s *session) contextsPath() string {
 	return filepath.Join(folder, "dlqctl", "config.yaml")
 }
 
-// readContexts reads the file of the contexts. A missing file is a file without contexts.
+// readContexts reads the file of the contexts. Without the file there are no contexts.
 func (s *session) readContexts() (*contextsFile, error) {
 	path := s.contextsPath()
 	file := &contextsFile{Contexts: map[string]target{}}
@@ -73,7 +75,7 @@ func (s *session) readContexts() (*contextsFile, error) {
 	return file, nil
 }
 
-// changeContexts changes the file of the contexts. A lock excludes other processes, so that no change is lost.
+// changeContexts changes the file of the contexts. A lock excludes other processes, so that no change of the file is lost.
 func (s *session) changeContexts(ctx context.Context, change func(*contextsFile) error) error {
 	path := s.contextsPath()
 	if path == "" {

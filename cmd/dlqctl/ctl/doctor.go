@@ -27,7 +27,7 @@ func (s *session) doctorCommand() *cobra.Command {
 			way, _ := s.target.signIn()
 			name := cmp.Or(s.name, "(from flags or the environment)")
 			s.finding("context", fmt.Sprintf("%s: %s, sign-in: %s", name, s.target.Server, way))
-			s.retries = -1 // doctor shows the failure
+			s.retries = -1 // doctor shows a failure at once
 			if err := s.connect(); err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ func (s *session) finding(what, text string) {
 	fmt.Fprintf(s.out, "%-8s  %s\n", what, oneLine(text))
 }
 
-// lookAtServer tells whether the server is well.
+// lookAtServer checks the server, and tells whether it is ready.
 func (s *session) lookAtServer(ctx context.Context) bool {
 	var ready client.Ready
 	answer, err := s.client.Readyz(ctx)
@@ -55,7 +55,7 @@ func (s *session) lookAtServer(ctx context.Context) bool {
 	switch {
 	case err == nil:
 		ready = answer.Value
-	case isAnswer && failed.Status == http.StatusServiceUnavailable && json.Unmarshal(failed.Body, &ready) == nil: // it has the checks too
+	case isAnswer && failed.Status == http.StatusServiceUnavailable && json.Unmarshal(failed.Body, &ready) == nil: // also has checks
 	default:
 		s.finding("server", err.Error())
 		return false

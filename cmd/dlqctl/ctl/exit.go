@@ -12,7 +12,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
-	exitPartly      = 3 // done, with failures or with messages that came back
+	exitPartly      = 3 // done, but messages failed or came back
 	exitSignIn      = 4
 	exitChanged     = 5 // the messages have changed since the plan, or the plan has expired
 	exitTimeOver    = 124
@@ -24,10 +24,10 @@ var (
 	errTimeOver    = errors.New("the time of --timeout is over")
 )
 
-// usageError is a mistake in the command line.
+// usageError is a mistake in the use of the command line.
 type usageError struct{ error }
 
-// outcome ends the program with a code and a text, which may be empty.
+// outcome ends the program with an exit code and a text. The text may be empty.
 type outcome struct {
 	code int
 	text string
@@ -62,7 +62,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// hints are advice that follows the text of an error, by exit code.
+// hints are advice by exit code. The advice is printed after the text of the error.
 var hints = map[int]string{
 	exitSignIn: `Sign in with "dlqctl login", or with a valid token: "dlqctl contexts set --help" shows how. ` +
 		`"dlqctl doctor" looks at the connection.`,

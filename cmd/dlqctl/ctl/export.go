@@ -21,7 +21,7 @@ var exportView = view{noun: "messages", sample: client.MessageLine{}, columns: [
 	{"", "error_message"}, {"", "key.text"}, {"", "key.base64"}, {"", "value.text"}, {"", "value.base64"},
 }}
 
-// exportFlags choose the messages of an export.
+// exportFlags are the flags that select the messages of an export.
 type exportFlags struct {
 	filters *pflag.FlagSet
 	limit   int64
@@ -69,11 +69,11 @@ If the API goes away in the middle, dlqctl continues where it stopped. After Ctr
 	return cmd
 }
 
-// longestPause is the longest time between two attempts to continue an export.
+// longestPause limits the pause between two attempts to continue an export.
 const longestPause = 10 * time.Second
 
-// export reads messages until there are no more, and continues after an outage of the API. It returns the cursor after the
-// last message that take has taken.
+// export reads messages until the end, and calls take with each message. It continues after an outage of the API. It returns
+// the cursor after the last message that take has accepted.
 func (s *session) export(ctx context.Context, topic string, f *exportFlags, take func(client.ExportedMessage) error) (string, error) {
 	query, err := parametersOf(f.filters)
 	if err != nil {
@@ -119,10 +119,10 @@ func (s *session) export(ctx context.Context, topic string, f *exportFlags, take
 	}
 }
 
-// passes tells whether the cause of a failure may pass by itself: the API is away, stopping or busy.
+// passes tells whether a failure may pass by itself, because the API is away, stopping or busy.
 func passes(err error) bool {
 	passing := []int{http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout}
 	failed, answered := errors.AsType[*client.APIError](err)
 	return !answered || slices.Contains(passing, failed.Status) ||
-		failed.Code == client.ErrorCodeUnavailable // an error line of an export whose status is 200
+		failed.Code == client.ErrorCodeUnavailable // an export reports an error in a line, after status 200
 }

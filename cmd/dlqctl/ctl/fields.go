@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// decode reads JSON and keeps numbers as they are written.
+// decode reads JSON. Numbers keep the form in which they are written.
 func decode(content []byte) (any, error) {
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(content))
@@ -30,7 +30,7 @@ func decode(content []byte) (any, error) {
 	return value, nil
 }
 
-// at returns the field at a path such as counts.PENDING or topics.0; nil if there is no such field.
+// at returns the field at a path, such as counts.PENDING or topics.0. It is nil if there is no such field.
 func at(value any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
 		switch container := value.(type) {
@@ -49,8 +49,8 @@ func at(value any, path string) any {
 	return value
 }
 
-// stored returns the text of a key or value, which the API sends as an object with base64 and size; false for other bytes
-// and objects.
+// stored returns the text of a key or value. The API sends a key or value as an object with base64 and size. The result is
+// false for other objects, and for bytes that are no text.
 func stored(object map[string]any) (string, bool) {
 	encoded, ok := object["base64"].(string)
 	if _, sized := object["size"]; !ok || !sized || len(object) != 2 {
@@ -60,7 +60,8 @@ func stored(object map[string]any) (string, bool) {
 	return string(content), err == nil && utf8.Valid(content)
 }
 
-// text writes a value as plain text: null as nothing, a list of texts with commas, and other objects and lists as JSON.
+// text writes a value as plain text. Null becomes an empty text. The texts of a list are joined by commas. Other lists and
+// objects stay JSON.
 func text(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -94,7 +95,7 @@ func mapped[T, U any](list []T, convert func(T) U) []U {
 	return converted
 }
 
-// as converts a value to a type of the client by its JSON.
+// as converts a value to a type of the client. The value and the type have the same JSON.
 func as[T any](value any) (converted T, err error) {
 	content, err := json.Marshal(value)
 	if err == nil {
@@ -103,7 +104,7 @@ func as[T any](value any) (converted T, err error) {
 	return converted, err
 }
 
-// choose makes a JSON object of some fields, in their order.
+// choose makes a JSON object that has the given fields in the given order.
 func choose(value any, fields []string) ([]byte, error) {
 	members := make([][]byte, len(fields))
 	for i, path := range fields {
@@ -116,10 +117,10 @@ func choose(value any, fields []string) ([]byte, error) {
 	return slices.Concat([]byte("{"), bytes.Join(members, []byte(",")), []byte("}")), nil
 }
 
-// schema has the fields of records by their JSON names. A nil schema allows any field.
+// schema has the fields of records by their JSON names. If it is nil, any field is allowed.
 type schema map[string]schema
 
-// knownFields reads the fields of the samples' types.
+// knownFields reads the fields of the types of the samples.
 func knownFields(samples ...any) schema {
 	fields := schema{}
 	for _, sample := range samples {

@@ -12,10 +12,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// filterAnnotation marks the flags that choose messages. docs/dlqctl.md lists these flags once for all commands.
+// filterAnnotation marks the flags that filter messages. docs/dlqctl.md lists these flags once for all commands.
 const filterAnnotation = "filter"
 
-// parameterNames are the names of parameters in the contract, by their flags. Other flags differ only by their hyphens.
+// parameterNames maps flags to the names of parameters in the contract. The names of other parameters are the flags with
+// underscores instead of hyphens.
 var parameterNames = map[string]string{
 	"id": "ids", "rate": "rate_limit",
 	"ramp": "ramp.steps", "ramp-wait": "ramp.wait", "ramp-confirm": "ramp.confirm", "max-came-back": "ramp.max_came_back",
@@ -24,7 +25,7 @@ var parameterNames = map[string]string{
 // newFlags makes a set of flags that become parameters or fields of a request.
 func newFlags() *pflag.FlagSet { return pflag.NewFlagSet("fields", pflag.ContinueOnError) }
 
-// addFilters gives a command the flags that choose messages.
+// addFilters adds to a command the flags that filter messages.
 func (s *session) addFilters(cmd *cobra.Command) *pflag.FlagSet {
 	flags := newFlags()
 	flags.String("error", "", "part of the error message")
@@ -51,8 +52,8 @@ func (s *session) addFilters(cmd *cobra.Command) *pflag.FlagSet {
 	return flags
 }
 
-// parametersOf returns the given flags as parameters, by their names in the contract. A header or a field of the payload has a parameter
-// of its own, such as header.tenant.
+// parametersOf converts the given flags to parameters with the names of the contract. Each header and each field of the payload
+// has its own parameter, such as header.tenant.
 func parametersOf(sets ...*pflag.FlagSet) (parameters url.Values, err error) {
 	parameters = url.Values{}
 	for _, set := range sets {
@@ -65,7 +66,7 @@ func parametersOf(sets ...*pflag.FlagSet) (parameters url.Values, err error) {
 	return parameters, err
 }
 
-// addParameter adds the value of a flag. An id may be written as -o name prints it.
+// addParameter adds the value of a flag. An id may have the form of -o name.
 func addParameter(parameters url.Values, flag *pflag.Flag) error {
 	text := flag.Value.String()
 	list, _ := flag.Value.(pflag.SliceValue)
@@ -76,7 +77,7 @@ func addParameter(parameters url.Values, flag *pflag.Flag) error {
 		return addPairs(parameters, flag.Name, list.GetSlice())
 	case list != nil:
 		values := list.GetSlice()
-		if len(values) == 0 || slices.Contains(values, "") { // such as --id "$IDS" with an unset variable: it would choose too much
+		if len(values) == 0 || slices.Contains(values, "") { // such as --id "$IDS" with an unset variable, which would select too much
 			return usageError{fmt.Errorf("--%s is empty: leave it out, or give a value", flag.Name)}
 		}
 		if flag.Name == "id" {
@@ -90,7 +91,7 @@ func addParameter(parameters url.Values, flag *pflag.Flag) error {
 
 func underscored(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// addPairs adds the pairs of --header, --payload or --not, each as a parameter of its own.
+// addPairs adds the pairs of --header, --payload or --not. Each pair becomes a parameter.
 func addPairs(parameters url.Values, flag string, pairs []string) error {
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")

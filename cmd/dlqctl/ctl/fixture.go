@@ -3,7 +3,7 @@ package ctl
 import (
 	"bytes"
 	"cmp"
-	_ "embed" // the tests of fixtures
+	_ "embed" // for the embedded test files
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,7 +87,7 @@ var goTest []byte
 //go:embed fixtures/FixtureTest.java
 var javaTest []byte
 
-// fixtureTests are the tests that load a fixture, by language. They need only the standard library, and JUnit for Java.
+// fixtureTests are the tests that load a fixture, by language. They need only the standard library, or JUnit in Java.
 var fixtureTests = map[string]file{"go": newFile("fixture_test.go", goTest), "java": newFile("FixtureTest.java", javaTest)}
 
 // fixtureMessage is the content of message.json.
@@ -100,7 +100,7 @@ type fixtureMessage struct {
 	Masked        []string `json:"masked_paths"`
 }
 
-// fixtureOf makes the files of a message.
+// fixtureOf makes the files of the fixture from a message.
 func fixtureOf(m *client.MessageDetail) (files []file, err error) {
 	key, value, headers := m.Key, m.Value, m.Headers
 	if m.Pointed != nil && m.Pointed.Error == nil {
@@ -112,7 +112,7 @@ func fixtureOf(m *client.MessageDetail) (files []file, err error) {
 	if value != nil {
 		files = append(files, newFile("value", value.Base64))
 	}
-	list := make([]any, len(headers)) // in the form that dlqctl messages send reads
+	list := make([]any, len(headers)) // in the form that "dlqctl messages send" reads
 	for i, h := range headers {
 		switch {
 		case h.Value == nil:

@@ -33,7 +33,7 @@ type progress struct {
 	UpdatedAt    time.Time  `json:"updated_at"`
 }
 
-// follow shows a job until it ends: on a terminal as a bar, and elsewhere each answer through p.
+// follow shows a job until it ends. On a terminal it shows a progress bar. Otherwise it writes each answer through p.
 func (s *session) follow(ctx context.Context, id string, p *printer) error {
 	show := func(_ progress, answer []byte) error { return p.one(ctx, answer) }
 	if terminal(s.Stdout) && s.people() {
@@ -62,7 +62,7 @@ func (s *session) follow(ctx context.Context, id string, p *printer) error {
 			return ending(last)
 		case failed == nil && ctx.Err() == nil && errors.Is(context.Cause(looking), errInterrupted):
 			if err = s.interruptedJob(ctx, id); err == nil {
-				continue // the person wants to watch on
+				continue // the person wants to go on watching
 			}
 			return err
 		case last.ID != "" && !last.Ended():
@@ -72,7 +72,7 @@ func (s *session) follow(ctx context.Context, id string, p *printer) error {
 	}
 }
 
-// progressOf reads a job, and returns the bytes of the answer too.
+// progressOf reads a job. It also returns the bytes of the answer.
 func progressOf(job client.Job) (now progress, answer []byte, err error) {
 	if answer, err = job.MarshalJSON(); err == nil {
 		err = json.Unmarshal(answer, &now)
@@ -82,8 +82,8 @@ func progressOf(job client.Job) (now progress, answer []byte, err error) {
 
 func goesOn(id string) string { return "the job goes on; watch it with: dlqctl jobs watch " + id }
 
-// interruptedJob asks after Ctrl-C what to do with the job. A nil error means to watch on. If nobody can be asked, or after a
-// second Ctrl-C, the job is left running.
+// interruptedJob asks after Ctrl-C what to do with the job. A nil error means to go on watching. The job is left running if
+// nobody can be asked, and after a second Ctrl-C.
 func (s *session) interruptedJob(ctx context.Context, id string) error {
 	left := outcome{exitInterrupted, goesOn(id)}
 	if !s.canAsk() {
@@ -120,7 +120,7 @@ func (s *session) interruptedJob(ctx context.Context, id string) error {
 	return done
 }
 
-// bar draws the progress of a job in place of the former bar.
+// bar draws the progress of a job over the bar before.
 func (s *session) bar(now progress) error {
 	s.drawn = true
 	width, _ := s.screen()
@@ -128,7 +128,7 @@ func (s *session) bar(now progress) error {
 	return err
 }
 
-// screen is the current size of the terminal, in characters.
+// screen is the current width and height of the terminal, in characters.
 func (s *session) screen() (width, height int) {
 	if file, ok := s.Stdout.(*os.File); ok {
 		if columns, rows, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 && rows > 0 {
@@ -138,7 +138,7 @@ func (s *session) screen() (width, height int) {
 	return 80, 24
 }
 
-// parts counts the messages that were not simply done, such as "12 failed".
+// parts counts the messages that failed, were skipped or came back, such as "12 failed".
 func (p progress) parts() []string {
 	var parts []string
 	for _, part := range []struct {
@@ -152,7 +152,7 @@ func (p progress) parts() []string {
 	return parts
 }
 
-// barLine is the line of a job in a width, such as
+// barLine is the line of a job, cut to a width, such as
 //
 //	retry orders.dlq.v1 [#######-------------] 37% 370 of 1,000, 12 failed, 52/s, 12s left
 func barLine(job progress, width int) string {
@@ -179,7 +179,7 @@ func barLine(job progress, width int) string {
 	}
 	head := fmt.Sprintf("%s %s ", job.Kind, oneLine(job.Topic))
 	room := width - 1 - len(head) - runewidth.StringWidth(tail) - len("[]")
-	if room < 5 { // the numbers matter more than the bar and the name
+	if room < 5 { // the numbers matter most: leave out the bar, and cut the name
 		head = cutTo(head, max(0, width-runewidth.StringWidth(tail)))
 		return cutTo(strings.TrimSpace(head+tail), width)
 	}
@@ -188,7 +188,7 @@ func barLine(job progress, width int) string {
 	return head + "[" + strings.Repeat("#", full) + strings.Repeat("-", room-full) + "]" + tail
 }
 
-// cutTo cuts a line so that it does not wrap.
+// cutTo cuts a line so that the terminal does not wrap it.
 func cutTo(line string, width int) string {
 	return runewidth.Truncate(line, max(0, width-1), "")
 }

@@ -50,10 +50,11 @@ func (s *session) groupsCommand() *cobra.Command {
 		s.holdCommand(), open, note, fix)
 }
 
-// fixView is the answer that fixes a group.
+// fixView is the view of the answer to a fix.
 var fixView = view{noun: "groups", id: "group.id", sample: client.GroupFixed{}}
 
-// changeGroup makes a command that changes a group. Its flags may also change note, owner and ticket; an empty text deletes the former.
+// changeGroup makes a command that changes a group. Its flags can also change note, owner and ticket. An empty text removes the
+// stored text.
 func (s *session) changeGroup(use, short, example string, add func(*cobra.Command, *client.GroupChange) error) *cobra.Command {
 	var cmd *cobra.Command
 	cmd = s.changeOne(oneGroup, use, short, example, groupsView.one(),
@@ -72,7 +73,7 @@ func (s *session) changeGroup(use, short, example string, add func(*cobra.Comman
 	return cmd
 }
 
-// changed is the text of a flag; nil if the flag is not given.
+// changed is the value of a flag. It is nil if the flag is not given.
 func changed(cmd *cobra.Command, flag string) *string {
 	if !cmd.Flags().Changed(flag) {
 		return nil
@@ -113,7 +114,8 @@ or when more than so many arrive in an hour (--rate). Retries do not take its me
 	return cmd
 }
 
-// instant reads a time, or a duration from now. It takes the time from the server, since the clock of this machine may be wrong.
+// instant reads a time, or a duration from now. The server tells what time it is now, since the clock of this machine may be
+// wrong.
 func (s *session) instant(ctx context.Context, text string) (time.Time, error) {
 	if after, err := time.ParseDuration(text); err == nil {
 		answer, err := s.client.GetMe(ctx, nil)

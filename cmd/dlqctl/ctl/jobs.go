@@ -76,7 +76,7 @@ Ctrl-C asks whether to leave the job running, pause it or cancel it. The exit co
 	}
 }
 
-// ending is the error of an ended job; nil if the job has done every message.
+// ending is the error of a job that has ended. It is nil if no message failed, became DEAD or came back.
 func ending(job progress) error {
 	switch {
 	case job.State == client.JobStateFAILED:

@@ -15,20 +15,20 @@ import (
 	"dlqmanager/client"
 )
 
-// longestPage is the largest page of any list of the API.
+// longestPage is the largest page size that the API allows.
 const longestPage = 200
 
-// call sends one request and returns the body of the answer as it came.
+// call sends one request and returns the unchanged body of the answer.
 type call func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error)
 
-// listOf is the call of a method that needs no argument.
+// listOf makes a call of a client method that needs no argument.
 func listOf[P, T any](method func(*client.Client, context.Context, *P, ...client.RequestOption) (*client.Answer[T], error)) call {
 	return func(ctx context.Context, c *client.Client, _ []string, options ...client.RequestOption) ([]byte, error) {
 		return body(method(c, ctx, nil, options...))
 	}
 }
 
-// callOf is the call of a method that takes the first argument: an id, or a topic.
+// callOf makes a call of a client method that needs one argument: an id or a topic.
 func callOf[P, T any](method func(*client.Client, context.Context, string, *P, ...client.RequestOption) (*client.Answer[T], error)) call {
 	return func(ctx context.Context, c *client.Client, args []string, options ...client.RequestOption) ([]byte, error) {
 		return body(method(c, ctx, args[0], nil, options...))
@@ -43,13 +43,13 @@ func body[T any](answer *client.Answer[T], err error) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// option is a flag of a list. It becomes one query parameter. The shell completes its values.
+// option is a flag of a list. The flag becomes a query parameter. The shell can complete its values.
 type option struct {
 	name, help string
 	values     completer
 }
 
-// listCommand makes the list of a noun. Its flags become query parameters.
+// listCommand makes the command that lists the records of a noun. Its flags become query parameters.
 func (s *session) listCommand(use, short, example string, v view, fetch call, filtered bool, options ...option) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: argumentsOf(use)}
 	parameters, filters := newFlags(), newFlags()
@@ -99,7 +99,7 @@ func (s *session) list(ctx context.Context, p *printer, limit int64, fetch func(
 		}
 		switch {
 		case err != nil:
-			return errors.Join(err, p.end()) // writes the pages before the error
+			return errors.Join(err, p.end()) // also writes the pages before the error
 		case p.next != "" && p.records < limit:
 			continue
 		case p.next != "" && s.people():
@@ -111,7 +111,7 @@ func (s *session) list(ctx context.Context, p *printer, limit int64, fetch func(
 	}
 }
 
-// getCommand makes the command that shows one record, or several if its usage ends with "...".
+// getCommand makes the command that shows one record. If its usage ends with "...", it shows several records.
 func (s *session) getCommand(use, short, example string, v view, fetch call) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Example: example, Args: argumentsOf(use),
@@ -130,7 +130,7 @@ func (s *session) getCommand(use, short, example string, v view, fetch call) *co
 	}
 }
 
-// getEach prints records one after another, or with --fields as a table. If the server does not know an id, for example
+// getEach prints records one after another. With --fields it prints a table. If the server does not know an id, for example
 // because the message was archived meanwhile, getEach prints the other records and returns an error.
 func (s *session) getEach(ctx context.Context, p *printer, ids []string, fetch call) error {
 	var missing []error

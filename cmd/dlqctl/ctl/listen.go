@@ -18,7 +18,7 @@ import (
 	"dlqmanager/client"
 )
 
-// listenEvery is how often listen --follow looks for new messages. deliveryTimeout limits a delivery; it is long because the
+// listenEvery is the time between two looks for new messages. deliveryTimeout limits one delivery. It is long, because the
 // process may stop at a breakpoint.
 const (
 	listenEvery     = 2 * time.Second
@@ -81,17 +81,18 @@ Exit code 3: the process has refused a message, by an answer other than 2xx.`,
 	return cmd
 }
 
-// latest is how long after its created_at a message may become visible, because its transaction was not committed before.
+// latest is the time that may pass between created_at of a message and the commit of its transaction, which makes it visible.
 const latest = 30 * time.Second
 
-// recentMessages knows where the next export begins, so that it misses no message, and which messages it will show again.
+// recentMessages remembers the messages of the last moments. The next export begins before them, so that it misses no message,
+// and shows them again.
 type recentMessages struct {
-	from     string // the cursor before the oldest remembered message
+	from     string // the cursor before the oldest message in messages
 	messages []client.ExportedMessage
 	ids      map[string]bool
 }
 
-// add remembers a message, and returns false for a known message.
+// add remembers a message. It returns false if the message is known.
 func (r *recentMessages) add(m *client.ExportedMessage) bool {
 	if r.ids[m.ID] {
 		return false
@@ -108,7 +109,7 @@ func (r *recentMessages) add(m *client.ExportedMessage) bool {
 	return true
 }
 
-// loopback checks that an address is on this machine, because messages of production must not leave it.
+// loopback checks that an address is on this machine, because production messages must not leave it.
 func loopback(address string) (string, error) {
 	to, err := url.Parse(address)
 	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
@@ -121,8 +122,8 @@ func loopback(address string) (string, error) {
 	return to.String(), nil
 }
 
-// awaitChange waits until the list of matching messages differs from the answer with the tag, and returns the new tag. Unlike
-// an export, these requests are not audited.
+// awaitChange waits until the list of matching messages differs from the list with the ETag tag. It returns the new ETag. The
+// audit records exports, but not these requests.
 func (s *session) awaitChange(ctx context.Context, topic string, filters *pflag.FlagSet, tag string) (string, error) {
 	query, err := parametersOf(filters)
 	if err != nil {
@@ -181,7 +182,7 @@ func (d *deliverer) deliver(ctx context.Context, m client.ExportedMessage) error
 		return fmt.Errorf("nothing was delivered to %s; is the process running? %w", d.to, err)
 	}
 	defer answer.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(answer.Body, 200)) // the beginning of an error text is enough
+	said, _ := io.ReadAll(io.LimitReader(answer.Body, 200)) // an error needs only the beginning of the text
 	d.delivered++
 	line := fmt.Sprintf("%s  %d  %s", m.ID, answer.StatusCode, time.Since(began).Round(time.Millisecond))
 	if answer.StatusCode/100 != 2 {

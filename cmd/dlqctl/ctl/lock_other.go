@@ -4,5 +4,5 @@ package ctl
 
 import "os"
 
-// tryLock excludes no process: this system has no flock.
+// tryLock excludes no process, since this system has no flock.
 func tryLock(*os.File) (bool, error) { return true, nil }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// tryLock locks a file until it is closed, unless another process has locked it.
+// tryLock locks a file until the file is closed. It returns false if another process has locked it.
 func tryLock(file *os.File) (bool, error) {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {

@@ -15,7 +15,7 @@ import (
 	"dlqmanager/client"
 )
 
-// openID has the settings of a context's sign-in with OpenID. The tokens are in a tokenStore.
+// openID has the settings of a context for the sign-in with OpenID. The tokens are in a tokenStore.
 type openID struct {
 	Issuer   string   `yaml:"issuer"`
 	ClientID string   `yaml:"client_id"`
@@ -79,7 +79,7 @@ func (s *session) login(ctx context.Context, asked openID) error {
 		return usageError{errors.New("a sign-in belongs to a context: make one with dlqctl contexts set NAME --server https://…, " +
 			"and leave --server and DLQ_URL out")}
 	}
-	former := openID{InFile: true} // the key ring has no tokens yet
+	former := openID{InFile: true} // without a sign-in, the key ring has no tokens
 	if s.target.OpenID != nil {
 		former = *s.target.OpenID
 	}
@@ -113,10 +113,10 @@ func (s *session) login(ctx context.Context, asked openID) error {
 		s.note(fmt.Sprintf("The tokens are kept in %s, which only you may read.", s.tokenStore(s.name, chosen).path))
 	}
 	if former.InFile != chosen.InFile {
-		_ = s.tokenStore(s.name, former).Save(client.Tokens{}) // removes the former tokens
+		_ = s.tokenStore(s.name, former).Save(client.Tokens{}) // removes the earlier tokens
 	}
 	err = s.changeContexts(ctx, func(file *contextsFile) error {
-		kept, err := file.named(s.name) // the context may have changed during the sign-in
+		kept, err := file.named(s.name) // the context may have been changed during the sign-in
 		file.Contexts[s.name] = kept.merge(target{OpenID: &chosen})
 		return err
 	})
@@ -158,7 +158,7 @@ func (s *session) findIssuer(ctx context.Context, chosen *openID) error {
 		return err
 	}
 	found := answer.Value
-	if strings.TrimRight(found.Resource, "/") != strings.TrimRight(s.target.Server, "/") { // it may pass on the answer of another server
+	if strings.TrimRight(found.Resource, "/") != strings.TrimRight(s.target.Server, "/") { // the answer may be another server's
 		return fmt.Errorf("the server %s calls itself %s: use that address in the context, have server.public_url changed, or give --issuer",
 			s.target.Server, found.Resource)
 	}
@@ -172,7 +172,7 @@ func (s *session) findIssuer(ctx context.Context, chosen *openID) error {
 	return nil
 }
 
-// deviceFlow is the sign-in of the context. It trusts the certificates of the system and of the context.
+// deviceFlow signs in with the settings of the context. It trusts the certificates of the system and of the context.
 func (s *session) deviceFlow() (*client.DeviceFlow, error) {
 	trusted, err := x509.SystemCertPool()
 	if err != nil {

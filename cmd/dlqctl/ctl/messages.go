@@ -111,8 +111,8 @@ Exit code 3: the retry has ended and the message was not delivered.`,
 	return cmd
 }
 
-// editValue reads the value to send. If the message has a schema and the file is JSON, the server encodes the JSON with that
-// schema. Everything else is sent byte for byte.
+// editValue reads the value to send. If the message has a schema and the file is JSON, the server encodes the JSON with the
+// schema. Otherwise the value is sent byte for byte.
 func (s *session) editValue(ctx context.Context, id, file string, request *client.RetryRequest) error {
 	content, err := readAll(s.open(file))
 	if err != nil {
@@ -130,13 +130,13 @@ func (s *session) editValue(ctx context.Context, id, file string, request *clien
 	return nil
 }
 
-// awaitRetry waits until a running retry has ended, and shows the message. Until a worker has claimed the message, the message is
-// PENDING as it is after a retry that failed. So a retry that has not begun has ended only if the message has changed.
+// awaitRetry waits until a running retry has ended, and shows the message. A message that no worker has claimed yet is PENDING,
+// like a message whose retry has failed. So a PENDING message counts as ended only after it has changed.
 func (s *session) awaitRetry(ctx context.Context, running *client.Answer[client.Retry], p *printer) error {
 	s.note(fmt.Sprintf("The retry is still running: %s. Ctrl-C leaves it running.", running.Value.WorkflowID))
 	var message client.MessageDetail
 	isUnclaimed := running.Value.Status == client.StatusPENDING
-	var first *client.Timestamp // of the first answer
+	var first *client.Timestamp // UpdatedAt in the first answer
 	ended := func(answer json.RawMessage) (bool, error) {
 		message = client.MessageDetail{}
 		if err := json.Unmarshal(answer, &message); err != nil {

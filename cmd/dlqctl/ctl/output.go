@@ -45,14 +45,14 @@ type view struct {
 	noun string // for -o name
 	// list is the field of an answer that has the records; empty if the answer is one record.
 	list string
-	// whole is set if the list has one page and takes no parameters.
+	// whole is set if the whole list is one page, and the request has no parameters.
 	whole bool
-	// id is the field that -o name prints; default: id.
+	// id is the path of the field that -o name prints. Default: id.
 	id      string
 	columns []column
 	// wide are the columns that -o wide shows in addition.
 	wide []column
-	// sample and more are values of the records' types. --fields may name the fields of these types.
+	// sample and more are values of the types of the records. --fields may name the fields of these types.
 	sample any
 	more   []any
 }
@@ -70,7 +70,7 @@ type printer struct {
 	fields   []string
 	query    *gojq.Code
 	terminal bool
-	// console is the address of the record's page in the console. The sheet of a record shows it.
+	// console is the URL of the record's page in the console, for the output of one record.
 	console string
 	widths  []int
 	csv     *csv.Writer // nil for other formats
@@ -85,7 +85,7 @@ func (s *session) printer(v view) (*printer, error) {
 	switch {
 	case len(s.flags.fields) > 0:
 		p.columns = nil
-	case len(p.columns) == 0: // the view names no columns, since no list has this record
+	case len(p.columns) == 0: // the view names no columns, since no list shows these records
 		p.columns = mapped(known.names(), columnOf)
 	case p.format == formatWide:
 		p.columns = append(slices.Clip(p.columns), v.wide...)
@@ -94,7 +94,7 @@ func (s *session) printer(v view) (*printer, error) {
 		if !known.has(field) {
 			return nil, usageError{fmt.Errorf("--fields: %s have no field %q; they have %s", v.noun, field, strings.Join(known.names(), ", "))}
 		}
-		if !slices.Contains(p.fields, field) { // a JSON object must not have a name twice
+		if !slices.Contains(p.fields, field) { // a JSON object must not have the same name twice
 			p.fields, p.columns = append(p.fields, field), append(p.columns, columnOf(field))
 		}
 	}
@@ -123,7 +123,7 @@ func (s *session) printer(v view) (*printer, error) {
 	return p, nil
 }
 
-// page writes one answer: a page of a list, or one record.
+// page writes one answer, which is a page of a list or one record.
 func (p *printer) page(ctx context.Context, body []byte) (err error) {
 	records := []json.RawMessage{body}
 	if p.list != "" {
@@ -148,7 +148,7 @@ func (p *printer) page(ctx context.Context, body []byte) (err error) {
 
 func (p *printer) isTable() bool { return p.format == formatTable || p.format == formatWide }
 
-// readPage returns the records of a page as they came, and the cursor of the next page, if there is one.
+// readPage returns the unchanged records of a page, and the cursor of the next page, if there is one.
 func readPage(body []byte, list string) (records []json.RawMessage, next string, err error) {
 	var answer map[string]json.RawMessage
 	if err = json.Unmarshal(body, &answer); err == nil {
@@ -166,7 +166,7 @@ func readPage(body []byte, list string) (records []json.RawMessage, next string,
 	return records, valueOf(place.NextCursor), nil
 }
 
-// document writes JSON as it came, or the results of --jq.
+// document writes JSON unchanged, or the results of --jq.
 func (p *printer) document(ctx context.Context, body []byte) error {
 	if p.query != nil {
 		return p.jq(ctx, body)
@@ -174,7 +174,7 @@ func (p *printer) document(ctx context.Context, body []byte) error {
 	return p.json(body)
 }
 
-// json writes JSON as it came, with a line break at its end.
+// json writes JSON unchanged, and a line break at its end.
 func (p *printer) json(body []byte) error {
 	if p.terminal {
 		body = safeJSON(body)
@@ -216,10 +216,11 @@ func (p *printer) record(ctx context.Context, record json.RawMessage) error {
 	return p.sheet(value)
 }
 
-// formulas are the characters, also in full width, that begin a formula in a spreadsheet.
+// formulas are the characters that begin a formula in a spreadsheet, also as full-width characters.
 const formulas = "=+-@＝＋－＠"
 
-// isFormula tells whether a spreadsheet may run a text, also after space. A tab or a line end at the beginning may open another cell.
+// isFormula tells whether a spreadsheet may run a text. It ignores space before a formula. A tab or a line end at the beginning
+// may start another cell.
 func isFormula(text string) bool {
 	begin := strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || dangerous(r) })
 	first, _ := utf8.DecodeRuneInString(begin)
@@ -242,7 +243,7 @@ func (p *printer) row(value any) error {
 	return p.csv.Write(cells)
 }
 
-// jq writes each result of the expression as a line of JSON, but texts without quotes, as jq -r does.
+// jq writes each result of the expression as a line of JSON. A result that is a text is written without quotes, as jq -r does.
 func (p *printer) jq(ctx context.Context, body []byte) error {
 	value, err := decode(body)
 	if err != nil {
@@ -273,7 +274,7 @@ func (p *printer) jq(ctx context.Context, body []byte) error {
 	}
 }
 
-// one writes a single record. A command that follows a record calls one again for each new state.
+// one writes a single record. A command that watches a record calls this method for each new state.
 func (p *printer) one(ctx context.Context, answer []byte) error {
 	if err := p.page(ctx, answer); err != nil {
 		return err
@@ -281,7 +282,7 @@ func (p *printer) one(ctx context.Context, answer []byte) error {
 	return p.end()
 }
 
-// end writes the buffered rest of CSV. For an empty list this is the line with the names of the columns.
+// end writes the buffered lines of CSV. If the list is empty, the only line has the names of the columns.
 func (p *printer) end() error {
 	if p.csv == nil {
 		return nil

@@ -21,7 +21,7 @@ import (
 // kinds are the kinds of jobs.
 var kinds = []string{"retry", "revive", "dead", "delete", "restore"}
 
-// planFlags are the flags of a plan: the filters, the fields of its job, and the fields of the job's ramp.
+// planFlags are the flags of a plan: its filters, the fields of its job, and the fields of the ramp.
 type planFlags struct {
 	filters, job, ramp *pflag.FlagSet
 	reason             *string
@@ -101,7 +101,7 @@ KIND is retry, revive, dead, delete or restore. Without filters the plan takes t
 	return cmd
 }
 
-// people tells whether the output is for people, not for programs.
+// people tells whether people read the output, and not programs.
 func (s *session) people() bool {
 	return (s.flags.output == formatTable || s.flags.output == formatWide) && s.flags.jq == "" && len(s.flags.fields) == 0
 }
@@ -110,7 +110,7 @@ var planView = view{noun: "plans", sample: client.RetryPlan{}, more: []any{clien
 	{"ID", "id"}, {"KIND", "kind"}, {"TOPIC", "topic"}, {"MATCHED", "matched"}, {"SKIPPED", "skipped"}, {"EXPIRES", "expires_at"},
 }}
 
-// planOf reads an answer with a plan of any kind. A RetryPlan has all fields of the other kinds.
+// planOf reads an answer that has a plan of any kind. A RetryPlan has the fields of all kinds.
 func planOf(answer []byte, failed error) (plan client.RetryPlan, body []byte, err error) {
 	if failed != nil {
 		return plan, nil, failed
@@ -164,7 +164,8 @@ func messages(n int64) string {
 // thousands writes a number with commas.
 func thousands(n int64) string { return message.NewPrinter(language.English).Sprintf("%d", n) }
 
-// changeCommand makes the command of a kind of job, such as retry: it makes a plan, asks, and starts the job.
+// changeCommand makes the command for a kind of job, such as retry. The command makes a plan, asks the person, and starts the
+// job.
 func (s *session) changeCommand(kind, short, which string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: kind + " TOPIC", Short: short, Args: argumentsOf(kind + " TOPIC"),
@@ -182,7 +183,7 @@ A whole topic needs --all. The job is a workflow: it goes on when dlqctl ends. "
 		if err != nil {
 			return err
 		}
-		chosen.Del("status") // a status alone may choose the whole topic
+		chosen.Del("status") // a filter by status alone may select the whole topic
 		if len(chosen) == 0 && !*all {
 			return usageError{errors.New("choose messages with a filter such as --group or --error, or the whole topic with --all")}
 		}
@@ -202,7 +203,7 @@ A whole topic needs --all. The job is a workflow: it goes on when dlqctl ends. "
 			return nil
 		}
 		if s.people() || !s.flags.yes {
-			if err := showPlan(s.Stderr, plan); err != nil { // the standard output has only the job
+			if err := showPlan(s.Stderr, plan); err != nil { // not to the standard output, which shows only the job
 				return err
 			}
 		}
@@ -257,7 +258,7 @@ func (s *session) start(ctx context.Context, plan client.RetryPlan, reason *stri
 	return p.one(ctx, answer.Body)
 }
 
-// one is the view of a single record.
+// one is the view for an answer that is one record.
 func (v view) one() view {
 	v.list = ""
 	return v

@@ -7,14 +7,15 @@ import (
 	"unicode/utf16"
 )
 
-// printable makes text of strangers safe for a terminal. It writes control characters, invisible characters, and characters that
-// change the direction of the text, as escapes.
+// printable makes text of strangers safe for a terminal. It escapes control characters, invisible characters, and characters
+// that change the direction of text.
 func printable(text string) string { return escape(text, "\n\t", false) }
 
-// oneLine is printable text in one line.
+// oneLine is printable, and also escapes tabs and line breaks.
 func oneLine(text string) string { return escape(text, "", false) }
 
-// safeJSON escapes the characters of JSON that a terminal may obey. The values and the space between them stay the same.
+// safeJSON escapes the characters in JSON that a terminal may obey. The JSON values do not change, and the white space between
+// them stays.
 func safeJSON(content []byte) []byte { return []byte(escape(string(content), "\n\t\r", true)) }
 
 func escape(text, kept string, isJSON bool) string {
@@ -34,7 +35,7 @@ func escape(text, kept string, isJSON bool) string {
 			safe.WriteString("\\n")
 		case r == '\t':
 			safe.WriteString("\\t")
-		case r == unicode.ReplacementChar && text[i] != 0xEF: // a byte that is not UTF-8
+		case r == unicode.ReplacementChar && text[i] != 0xEF: // an invalid byte of UTF-8
 			fmt.Fprintf(&safe, "\\x%02x", text[i])
 		case r > 0xFFFF:
 			fmt.Fprintf(&safe, "\\U%08x", r)
@@ -45,8 +46,8 @@ func escape(text, kept string, isJSON bool) string {
 	return safe.String()
 }
 
-// dangerous tells whether a terminal may obey a character instead of showing it. Cc has the controls of C0 and C1, Cf
-// the marks of direction and the invisible characters. U+FFFD stands for bytes that are not UTF-8.
+// dangerous tells whether a terminal may obey a character instead of showing it. The category Cc has the control characters C0
+// and C1. Cf has the marks of direction and the invisible characters. U+FFFD stands for bytes that are not UTF-8.
 func dangerous(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) || r == unicode.ReplacementChar
 }

@@ -33,10 +33,10 @@ func (s *session) open(path string) (io.ReadCloser, error) {
 	return os.Open(path)
 }
 
-// maxFile bounds a file or the standard input, in bytes. The server accepts no larger message.
+// maxFile limits a file or the standard input, in bytes. The server accepts no larger message.
 const maxFile = 64 << 20
 
-// readAll reads a file that was opened, and closes it.
+// readAll reads an open file, and closes it. It passes on an error of the opening.
 func readAll(file io.ReadCloser, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
@@ -49,10 +49,11 @@ func readAll(file io.ReadCloser, err error) ([]byte, error) {
 	return content, err
 }
 
-// writePrivate replaces a file by a rename, so that a crash leaves the former file whole. Other users may not read the file.
+// writePrivate replaces a file by a rename, so that after a crash the old file is still complete. Other users may not read the
+// file.
 func writePrivate(path string, content []byte) error {
 	if followed, err := filepath.EvalSymlinks(path); err == nil {
-		path = followed // a link to the file stays a link
+		path = followed // a symbolic link stays a link
 	}
 	next, err := os.CreateTemp(filepath.Dir(path), ".next-*") // its mode is 0600
 	if err != nil {
@@ -69,7 +70,7 @@ func writePrivate(path string, content []byte) error {
 	return nil
 }
 
-// lockFile waits for a lock that excludes other processes until unlock. The lock ends with its process.
+// lockFile waits for a lock that excludes other processes until unlock is called. The lock ends when its process ends.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

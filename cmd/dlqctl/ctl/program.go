@@ -1,5 +1,5 @@
-// Package ctl is the command line of the DLQ manager. Of this module it imports only the Go client, and the console for its
-// pages. So every command makes documented REST calls with the caller's own rights.
+// Package ctl is the command line of the DLQ manager. It imports only two packages of this module: the Go client, and the
+// console for its pages. So every command makes documented REST calls with the caller's own rights.
 package ctl
 
 import (
@@ -28,7 +28,7 @@ type Program struct {
 	Version    string
 }
 
-// session is shared by the commands of one run.
+// session has the state of one run, which all commands share.
 type session struct {
 	Program
 
@@ -39,14 +39,14 @@ type session struct {
 		timeout                            time.Duration
 		yes                                bool
 	}
-	// started is set once the flags and arguments of a command are right.
+	// started is set once the flags and arguments of a command are known to be valid.
 	started bool
 	retries int // client.Config.Retries
 	client  *client.Client
 	target  target // the server of the client
-	name    string // of the context; empty if the target is from flags or the environment
+	name    string // the name of the context; empty if flags or the environment name the target
 	away    bool   // the API did not answer the last request
-	drawn   bool   // the cursor stands behind a bar
+	drawn   bool   // the cursor is at the end of a progress bar
 	out     *output
 
 	onInterrupt atomic.Pointer[func()]  // the handler of Ctrl-C
@@ -68,7 +68,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// grace is how long a command may take to end after an interrupt or a time-out.
+// grace limits how long a command may take to end after an interrupt or a time-out.
 const grace = 300 * time.Millisecond
 
 // Run runs one command and returns its exit code.
@@ -87,12 +87,12 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	case <-ctx.Done():
 		select {
 		case err = <-ended:
-		case <-time.After(grace): // the command reads a terminal or a pipe, which ignores the context
+		case <-time.After(grace): // the command waits for a terminal or a pipe, which ignores the context
 			err = context.Cause(ctx)
 		}
 	}
 	if _, told := errors.AsType[outcome](err); err != nil && !told && ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) {
-		err = context.Cause(ctx) // the end of ctx has caused the error, such as "signal: killed"
+		err = context.Cause(ctx) // err is only an effect, such as "signal: killed"
 	}
 	if err != nil && err.Error() != "" {
 		fmt.Fprintln(p.Stderr, "dlqctl:", printable(err.Error()))
@@ -118,7 +118,7 @@ func (s *session) execute(ctx context.Context, args []string) error {
 	return cmp.Or(err, s.out.err)
 }
 
-// hearSignals ends the command at a signal. For Ctrl-C, a command may set a handler that asks the person what to do.
+// hearSignals ends the command at a signal. A command may set a handler for Ctrl-C, which asks the person what to do.
 func (s *session) hearSignals(ctx context.Context) {
 	for {
 		select {
@@ -136,7 +136,7 @@ func (s *session) hearSignals(ctx context.Context) {
 
 func (s *session) handleInterrupt(handler func()) { s.onInterrupt.Store(&handler) }
 
-// Command is the root of the commands. cmd/dlqctl/man makes the manual pages from it.
+// Command is the root command. cmd/dlqctl/man makes the manual pages from it.
 func Command() *cobra.Command { return (&session{}).root() }
 
 func (s *session) root() *cobra.Command {
@@ -201,7 +201,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with failures or with messag
 	return root
 }
 
-// group is a noun: a command that has only subcommands.
+// group makes the command of a noun, which has only subcommands.
 func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	noun := &cobra.Command{
 		Use: use, Short: short, SuggestionsMinimumDistance: 2,

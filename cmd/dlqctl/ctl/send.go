@@ -14,8 +14,8 @@ import (
 	"dlqmanager/client"
 )
 
-// A request has at most lettersAtOnce messages and bytesAtOnce bytes. A larger message is a request of its own. The server's
-// default limit of a body is 1 MiB.
+// A request has at most lettersAtOnce messages and bytesAtOnce bytes. A message with more bytes has a request of its own. The
+// server's default limit of a body is 1 MiB.
 const (
 	lettersAtOnce = 100
 	bytesAtOnce   = 512 << 10
@@ -60,7 +60,8 @@ handed in: mend the file or wait, and continue with --skip.`,
 	return cmd
 }
 
-// handIn hands messages in, batch by batch. sent is how many messages of the file are stored, including the skipped messages.
+// handIn hands messages in, batch by batch. sent is the number of messages of the file that are stored. It includes the
+// messages that were skipped.
 func (s *session) handIn(ctx context.Context, topic string, l *letters, skip int64, p *printer) (sent int64, err error) {
 	for ; sent < skip; sent++ {
 		if _, err := l.next(); err != nil {
@@ -109,7 +110,7 @@ func (s *session) handIn(ctx context.Context, topic string, l *letters, skip int
 	}
 }
 
-// letters reads JSON lines.
+// letters reads messages from JSON lines.
 type letters struct {
 	decoder *json.Decoder
 	read    int64

@@ -12,10 +12,11 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// longestCell is the width at which a cell of a table is cut; -o wide and --fields show the whole cell.
+// longestCell is the width at which a cell of a table is cut. With -o wide or --fields, cells are not cut.
 const longestCell = 60
 
-// table writes a page of records. The first page sets the widths of the columns, so that even a long list is shown at once.
+// table writes a page of records. The first page sets the widths of the columns, so that the first page of a long list is shown
+// at once.
 func (p *printer) table(records []json.RawMessage) error {
 	rows := make([][]string, 0, len(records)+1)
 	if p.records == 0 {
@@ -60,8 +61,8 @@ func (p *printer) cell(column column, value any) string {
 	return cell
 }
 
-// sheet writes one record for people: first the fields of one line, then the longer fields. Without --fields it leaves out empty
-// fields, and the base64 of bytes that are no text. -o json has everything.
+// sheet writes one record for people: first the fields of one line, then the longer fields. Without --fields it leaves out
+// empty fields, and base64. -o json shows all fields.
 func (p *printer) sheet(value any) error {
 	var fields []field
 	for _, path := range p.fields {
@@ -99,8 +100,8 @@ func (p *printer) sheet(value any) error {
 
 type field struct{ path, text string }
 
-// flatten lists the fields of a record in the order of their names. A field of an object has a path such as counts.PENDING.
-// A list is one line; a list of objects has a line for each object.
+// flatten lists the fields of a record, sorted by name. A field of an object has a path, such as counts.PENDING. A list is one
+// line, but a list of objects has a line for each object.
 func flatten(path string, value any) []field {
 	object, _ := value.(map[string]any)
 	list, _ := value.([]any)
@@ -115,9 +116,9 @@ func flatten(path string, value any) []field {
 	for _, name := range sortedNames(object) {
 		below := strings.TrimPrefix(path+"."+name, ".")
 		switch {
-		case below == "payload": // strangers have chosen its fields, so it stays one value
+		case below == "payload": // dead letters choose its fields, so it stays one value
 			all = append(all, field{below, indented(object[name])})
-		case below == "value" && object["payload"] != nil: // the payload shows the value
+		case below == "value" && object["payload"] != nil: // the payload shows the same value
 		default:
 			all = append(all, flatten(below, object[name])...)
 		}
@@ -125,7 +126,8 @@ func flatten(path string, value any) []field {
 	return all
 }
 
-// inOneLine writes an element of a list of objects. A header is written as its name with its text, or with its base64.
+// inOneLine writes an element of a list of objects. A header is written as its name and its text. If the value is no text, it
+// is written in base64.
 func inOneLine(element any) string {
 	object, ok := element.(map[string]any)
 	if name, isHeader := object["key"].(string); ok && isHeader {
@@ -142,7 +144,7 @@ func isObject(value any) bool {
 	return ok
 }
 
-// sortedNames are the names of the fields in their order, but the id comes first.
+// sortedNames are the sorted names of the fields, with the id first.
 func sortedNames(object map[string]any) []string {
 	names := slices.Sorted(maps.Keys(object))
 	if i := slices.Index(names, "id"); i >= 0 {
@@ -159,7 +161,7 @@ func indented(value any) string {
 	return string(content)
 }
 
-// shown writes a value for people, and times as local times.
+// shown writes a value for people. It writes times as local times.
 func shown(value any) string {
 	written, _ := value.(string)
 	if len(written) >= len("2006-01-02T15:04:05Z") && len(written) <= len(time.RFC3339Nano) {

@@ -17,13 +17,13 @@ import (
 
 const (
 	ringService = "dlqctl"
-	// ringTimeout limits a call of the key ring, which may be locked and wait for a person who does not see its question.
+	// ringTimeout limits a call of the key ring. A locked key ring may wait for a person who does not see its question.
 	ringTimeout = 15 * time.Second
 )
 
-// tokenStore keeps the tokens of a context in the key ring of the system, or in a file beside the contexts.
+// tokenStore keeps the tokens of a context in the key ring of the system, or in a file beside the file of the contexts.
 type tokenStore struct {
-	path   string // the file of the tokens, or their name in the key ring
+	path   string // the file of the tokens, or the name of their entry in the key ring
 	inFile bool
 }
 
@@ -31,7 +31,7 @@ func (s *session) tokenStore(name string, o openID) *tokenStore {
 	return &tokenStore{path: absolute(s.contextsPath()) + "." + url.PathEscape(name) + ".tokens", inFile: o.InFile}
 }
 
-// probe tells why the key ring cannot be used.
+// probe returns why the key ring cannot be used, or nil.
 func (k *tokenStore) probe() error {
 	return limited(func() error {
 		_, err := keyring.Get(ringService, k.path)
@@ -59,7 +59,7 @@ func (k *tokenStore) Load() (tokens client.Tokens, err error) {
 		return client.Tokens{}, nil
 	case err != nil:
 		return client.Tokens{}, fmt.Errorf("read the tokens of the sign-in: %w", err)
-	case json.Unmarshal(content, &tokens) != nil: // the error of json may quote a token
+	case json.Unmarshal(content, &tokens) != nil: // the error of package json may quote a token
 		return client.Tokens{}, errors.New("the tokens of the sign-in are damaged: run dlqctl login")
 	}
 	return tokens, nil
@@ -92,10 +92,10 @@ func (k *tokenStore) Save(tokens client.Tokens) error {
 	return fmt.Errorf("keep the tokens of the sign-in: %w; dlqctl login --in-file keeps them in a file", err)
 }
 
-// Lock prevents other processes from refreshing the tokens.
+// Lock keeps other processes from refreshing the tokens.
 func (k *tokenStore) Lock(ctx context.Context) (func(), error) { return lockFile(ctx, k.path+".lock") }
 
-// limited gives up on a key ring that does not answer.
+// limited calls the key ring, and returns an error if it does not answer in time.
 func limited(call func() error) error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), ringTimeout, errors.New("the key ring does not answer; it may be locked"))
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 	"dlqmanager/client"
 )
 
-// topEvery is how often the screen asks the server.
+// topEvery is the time between two requests to the server.
 const topEvery = 2 * time.Second
 
 func (s *session) topCommand() *cobra.Command {
@@ -38,8 +38,8 @@ c cancels it after a question; q ends. In a production context the screen only s
 				return err
 			}
 			defer func() { _ = term.Restore(int(in.Fd()), former) }()
-			fmt.Fprint(s.out, "\x1b[?1049h\x1b[?25l")       // another screen, without a cursor
-			defer fmt.Fprint(s.out, "\x1b[?25h\x1b[?1049l") // as it was
+			fmt.Fprint(s.out, "\x1b[?1049h\x1b[?25l")       // switches to the alternate screen, and hides the cursor
+			defer fmt.Fprint(s.out, "\x1b[?25h\x1b[?1049l") // switches back
 			return (&top{session: s}).run(cmd.Context())
 		},
 	}
@@ -67,9 +67,9 @@ func (t *top) run(ctx context.Context) error {
 				close(keys)
 				return
 			}
-			pressed := []string{string(buffer[:n])} // the bytes of an arrow key come together
+			pressed := []string{string(buffer[:n])} // the bytes of an arrow key arrive in one read
 			if buffer[0] != '\x1b' {
-				pressed = strings.Split(pressed[0], "") // quickly typed keys come together too
+				pressed = strings.Split(pressed[0], "") // several typed keys may arrive in one read, too
 			}
 			for _, key := range pressed {
 				keys <- key
@@ -101,7 +101,7 @@ func (t *top) run(ctx context.Context) error {
 	}
 }
 
-// look asks the server. After an error the screen keeps the former jobs and groups.
+// look asks the server. After an error the screen keeps the earlier jobs and groups.
 func (t *top) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*topEvery)
 	defer cancel()
@@ -125,7 +125,7 @@ func (t *top) look(ctx context.Context) {
 	}
 }
 
-// index is the place of the chosen job in the list; -1 if no job is chosen.
+// index is the index of the selected job in the list. It is -1 if no job is selected.
 func (t *top) index() int {
 	return slices.IndexFunc(t.jobs, func(job progress) bool { return job.ID == t.selected })
 }
@@ -141,7 +141,7 @@ func (t *top) press(ctx context.Context, key string) bool {
 	}
 	i := t.index()
 	switch key {
-	case "q", "\x1b", "\x03": // Ctrl-C makes no signal in raw mode
+	case "q", "\x1b", "\x03": // in raw mode, Ctrl-C sends no signal
 		return false
 	case "j", "\x1b[B":
 		i++
@@ -176,7 +176,7 @@ func (t *top) steer(ctx context.Context, done string, change change) {
 	t.said = "the job is " + done
 }
 
-// lines are the rows of the screen. They may be longer than its width.
+// lines are the rows of the screen. A row may be longer than the width of the screen.
 func (t *top) lines(width int) []string {
 	head := fmt.Sprintf("%s  %s  j k choose, p pause, r resume, c cancel, q end", t.target.Server, t.at.Format(time.TimeOnly))
 	lines := []string{head, t.said, "JOBS"}

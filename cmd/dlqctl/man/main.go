@@ -1,5 +1,5 @@
-// Command man writes the manual pages of dlqctl: go run ./cmd/dlqctl/man FOLDER v0.1.0 SECONDS. The seconds since 1970 are the
-// date of the pages. It is a program of its own, so that dlqctl does not contain the generator.
+// Command man writes the manual pages of dlqctl: go run ./cmd/dlqctl/man FOLDER v0.1.0 SECONDS. SECONDS is the date of the
+// pages, in seconds since 1970. It is a separate program, so that dlqctl does not contain the generator.
 package main
 
 import (
@@ -30,6 +30,6 @@ func run(args []string) error {
 	}
 	date := time.Unix(seconds, 0).UTC()
 	root := ctl.Command()
-	root.DisableAutoGenTag = true // which has the day of the build
+	root.DisableAutoGenTag = true // the tag would have the day of the build
 	return doc.GenManTree(root, &doc.GenManHeader{Source: "dlqctl " + args[1], Manual: "DLQ manager", Date: &date}, args[0])
 }

@@ -19,8 +19,8 @@ import (
 	"dlqmanager/telemetry"
 )
 
-// RunAPI serves REST until ctx ends. Without a database it also runs the worker in the
-// same process, since the store is in memory.
+// RunAPI serves REST until ctx ends. Without a database it also runs the worker in the same process, since the messages are in
+// memory.
 func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) {
 	limit := limitMemory(math.MaxInt64)
 	p, err := assemble(cfg, "api", out)
@@ -101,7 +101,7 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	p.log.Info("serving", zap.String("address", listener.Addr().String()), zap.Bool("tls", cfg.Server.TLS.Configured()))
 
 	group, ctx := errgroup.WithContext(ctx)
-	served := make(chan struct{}) // closed when the server has ended; then the drain delay is useless
+	served := make(chan struct{}) // closed when the server has ended, so that nothing waits for the drain delay
 	group.Go(func() error { defer close(served); return server.Serve(listener) })
 	if engine != nil {
 		group.Go(func() error { return engine.run(ctx) })
@@ -123,7 +123,8 @@ func RunAPI(ctx context.Context, cfg *config.Config, out io.Writer) (err error) 
 	return ignoreCanceled(group.Wait())
 }
 
-// addOptional adds the parts that may be missing, if they are there: an interface with a nil pointer would not be nil.
+// addOptional adds the optional parts that exist. A part that is a nil pointer is left out, since an interface with a nil
+// pointer is not nil.
 func (p *parts) addOptional(o *api.Options) {
 	if p.cfg.Auth.Has("oidc") {
 		o.Issuer = p.cfg.Auth.OIDC.Issuer
@@ -143,7 +144,7 @@ func (p *parts) addOptional(o *api.Options) {
 	}
 }
 
-// intake makes the same arrivals as the ingest.
+// intake makes the arrivals of messages that are handed in, with the same rules as the ingest.
 func (p *parts) intake() *kafka.Intake {
 	options, _ := p.kafkaOptions()
 	return &kafka.Intake{Topics: p.topics, Grouping: options.Grouping, MaxRetries: options.MaxRetries, Decoder: options.Decoder}
@@ -152,7 +153,7 @@ func (p *parts) intake() *kafka.Intake {
 // readyTimeout is how long /readyz waits for a dependency.
 const readyTimeout = 2 * time.Second
 
-// ignoreCanceled returns nil for an end that was requested.
+// ignoreCanceled returns nil for the error of a context that was cancelled on purpose.
 func ignoreCanceled(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil

@@ -13,14 +13,13 @@ import (
 	"dlqmanager/telemetry"
 )
 
-// access builds the authentication from the configuration, and adds its readiness checks. The authenticator
-// is nil if authentication is off. The keys of an identity provider are fetched again and again until
-// ctx ends.
+// access makes the authenticator that is configured, and adds its readiness checks. The authenticator is nil if authentication
+// is off. The keys of an identity provider are fetched regularly until ctx ends.
 func (p *parts) access(ctx context.Context, checks map[string]telemetry.Check) (api.Authenticator, error) {
 	cfg := p.cfg.Auth
 	if !cfg.Enabled() {
 		p.log.Warn("authentication is off: whoever reaches the API may do everything")
-		return nil, nil //nolint:nilnil // no authentication is a valid configuration
+		return nil, nil //nolint:nilnil // it is valid to have no authentication
 	}
 	var authenticators []auth.Authenticator
 	if cfg.Has("token") {
@@ -53,7 +52,8 @@ func (p *parts) access(ctx context.Context, checks map[string]telemetry.Check) (
 	return auth.First(p.registry, authenticators...), nil
 }
 
-// tokens opens the file that a key of the configuration names, with its metric and its readiness check.
+// tokens opens a file of static tokens, which the configuration has under key. It adds the metric and the readiness check of
+// the file.
 func (p *parts) tokens(key, file string, checks map[string]telemetry.Check) (*auth.Tokens, error) {
 	tokens, err := auth.NewTokens(file, p.log)
 	if err != nil {
@@ -64,8 +64,8 @@ func (p *parts) tokens(key, file string, checks map[string]telemetry.Check) (*au
 	return tokens, nil
 }
 
-// metricsHandler serves the metrics of a worker. If there is a file of tokens, a request needs a token
-// for the metrics, and the readiness check of that file is added.
+// metricsHandler serves the metrics of a worker. If a file of tokens is configured, requests for the metrics need a token, and
+// the readiness check of the file is added.
 func (p *parts) metricsHandler(checks map[string]telemetry.Check) (http.Handler, error) {
 	metrics := telemetry.Handler(p.registry, p.log)
 	if p.cfg.Worker.TokensFile == "" {
@@ -96,7 +96,8 @@ func (p *parts) metricsHandler(checks map[string]telemetry.Check) (http.Handler,
 	}), nil
 }
 
-// noticeOnly keeps a server ready without its identity provider: static tokens still work.
+// noticeOnly turns a failed check of the identity provider into a notice. The server stays ready, since static tokens still
+// work.
 func noticeOnly(check telemetry.Check) telemetry.Check {
 	return func(ctx context.Context) error {
 		err := check(ctx)

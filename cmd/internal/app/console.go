@@ -13,7 +13,7 @@ import (
 	"dlqmanager/console"
 )
 
-// addConsole adds the HTML pages, which reach the API through the transport of the server. The server is made later.
+// addConsole adds the HTML pages. They reach the API through the transport of the server, which is made later.
 func (p *parts) addConsole(o *api.Options, server *late) error {
 	if !*p.cfg.Console.Enabled {
 		return nil
@@ -21,7 +21,7 @@ func (p *parts) addConsole(o *api.Options, server *late) error {
 	options := console.Options{
 		Connect: func(token client.TokenSource) (*client.Client, error) {
 			return client.New("http://localhost", client.Config{
-				HTTP:  &http.Client{Transport: server}, // the API limits the time of a page
+				HTTP:  &http.Client{Transport: server}, // the API limits the time for a page
 				Token: token, Retries: -1, UserAgent: "dlq-console",
 			})
 		},
@@ -53,7 +53,8 @@ func (p *parts) addConsole(o *api.Options, server *late) error {
 	return nil
 }
 
-// providerOfPages is the provider whose tokens the API accepts. Its certificates are read for new connections.
+// providerOfPages is the identity provider whose tokens the API accepts. Its trusted certificates are read for every new
+// connection.
 func (p *parts) providerOfPages() *console.Provider {
 	oidc := p.cfg.Console.OIDC
 	provider := &console.Provider{
@@ -95,5 +96,5 @@ func originOf(publicURL string) string {
 	return public.Scheme + "://" + public.Host
 }
 
-// late is a transport that is set after its users are made.
+// late is a transport that is set after the clients that use it are made.
 type late struct{ http.RoundTripper }

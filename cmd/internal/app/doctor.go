@@ -31,7 +31,7 @@ The level is ok, warn or fail. In CI: dlq-api doctor -strict
 Exit codes: 0 if a program would work, 1 if it would not, 2 for a usage error.
 `
 
-// doctorTimeout bounds all checks of a dependency together, so that a dependency that hangs is a single finding.
+// doctorTimeout limits all checks of one dependency together, so that a dependency that hangs is a single finding.
 const doctorTimeout = 10 * time.Second
 
 // The levels of findings.
@@ -41,12 +41,12 @@ const (
 	levelFail = "fail" // a program would not work
 )
 
-// finding is the state of a thing that was looked at.
+// finding is the result of one check.
 type finding struct {
 	Check string `json:"check"`
 	Level string `json:"level"`
 	What  string `json:"what"`
-	// Do is the advice; empty if all is well.
+	// Do is the advice. It is empty if nothing is wrong.
 	Do string `json:"do,omitempty"`
 }
 
@@ -62,7 +62,7 @@ func (f finding) String() string {
 	return text
 }
 
-// findings are about a dependency.
+// findings are the findings about a dependency.
 type findings []finding
 
 func (f *findings) ok(check, format string, args ...any) {
@@ -73,8 +73,8 @@ func (f *findings) warn(check, what, do string) { *f = append(*f, finding{check,
 
 func (f *findings) fail(check, what, do string) { *f = append(*f, finding{check, levelFail, what, do}) }
 
-// Doctor looks at the configuration and at every dependency, and writes findings with
-// advice. Nothing is changed. The error counts the failures.
+// Doctor checks the configuration and every dependency, and writes findings with advice. It changes nothing. The error has the
+// number of failures.
 func Doctor(ctx context.Context, args []string, load func() (*config.Config, error), out io.Writer) error {
 	flags := flag.NewFlagSet("dlq-api doctor", flag.ContinueOnError)
 	asJSON, strict := flags.Bool("json", false, ""), flags.Bool("strict", false, "")
@@ -112,7 +112,7 @@ func Doctor(ctx context.Context, args []string, load func() (*config.Config, err
 	return nil
 }
 
-// examine looks at all dependencies at once. Without a valid configuration it looks at none.
+// examine checks all dependencies in parallel. If the configuration is invalid, it checks no dependency.
 func examine(ctx context.Context, load func() (*config.Config, error)) findings {
 	cfg, err := load()
 	if err == nil {
@@ -137,10 +137,10 @@ func examine(ctx context.Context, load func() (*config.Config, error)) findings 
 	})
 }
 
-// maxGathered limits how many things are looked at in parallel.
+// maxGathered limits the checks that run in parallel.
 const maxGathered = 64
 
-// gather looks at several things at once. The findings have the order of the things.
+// gather checks several things in parallel. The findings keep the order of the things.
 func gather[T any](ctx context.Context, limit time.Duration, things []T, look func(context.Context, T) findings) findings {
 	found := make([]findings, len(things))
 	var group errgroup.Group

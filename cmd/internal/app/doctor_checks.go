@@ -62,7 +62,7 @@ func (p *parts) examineConfiguration(_ context.Context, f *findings) {
 	}
 }
 
-// reason is an error without the names of packages, and with the setting to look at.
+// reason is the text of an error without the names of packages. It names the setting to check.
 func (p *parts) reason(check string, err error) string {
 	return strings.NewReplacer("store: survey: ", "", "kafka: unavailable: ", "", "unavailable: temporal: ", "", "unavailable: ", "").
 		Replace(explain(p.cfg, check, err).Error())
@@ -182,11 +182,11 @@ func (p *parts) examineKafka(ctx context.Context, f *findings) {
 	}
 }
 
-// targetTopics are the topics that messages in the store wait for, and the topics of the routes.
+// targetTopics are the topics of the routes, and the topics to which stored messages wait to be sent.
 func (p *parts) targetTopics(ctx context.Context, f *findings) []string {
 	targets := p.targets.RouteTargets()
 	if p.pool != nil {
-		ctx, cancel := context.WithTimeout(ctx, doctorTimeout/2) // Kafka must not wait for a database that hangs
+		ctx, cancel := context.WithTimeout(ctx, doctorTimeout/2) // a database that hangs must leave time for Kafka
 		defer cancel()
 		waiting, err := p.database.WaitingTopics(ctx)
 		if err != nil {
@@ -266,7 +266,7 @@ func (p *parts) examineRegistry(ctx context.Context, f *findings) {
 func (p *parts) examineEndpoints(ctx context.Context, f *findings) {
 	options := p.endpointOptions()
 	for name, endpoint := range options.Endpoints {
-		endpoint.Timeout = min(endpoint.Timeout, reachTimeout) // the error names the timeout
+		endpoint.Timeout = min(endpoint.Timeout, reachTimeout) // so that the error names the time that was waited
 		options.Endpoints[name] = endpoint
 	}
 	publisher, err := webhook.New(options, p.log)
@@ -286,10 +286,10 @@ func (p *parts) examineEndpoints(ctx context.Context, f *findings) {
 	})
 }
 
-// reachTimeout bounds the check of an address.
+// reachTimeout limits the check of one address.
 const reachTimeout = doctorTimeout / 2
 
-// some are the first names of a list.
+// some joins the first names of a list.
 func some(names []string) string {
 	const most = 10
 	if len(names) > most {

@@ -8,16 +8,16 @@ import (
 	"dlqmanager/config"
 )
 
-// A hint says which setting an error of a connection is about.
+// hint is a part of an error's text, and the setting that the error is about.
 type hint struct{ text, setting string }
 
-// explained adds the setting to the errors of a dependency.
+// explained adds the name of the setting to the errors of a dependency.
 func (p *parts) explained(dependency string, try func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error { return explain(p.cfg, dependency, try(ctx)) }
 }
 
-// explain names the setting that an error of a dependency is about, if the error's text
-// tells. The libraries have no common types for these errors, and gRPC passes only texts on.
+// explain adds the name of the setting that an error is about, if the text of the error tells. The libraries have no common
+// types for these errors, and gRPC passes on only their texts.
 func explain(cfg *config.Config, dependency string, err error) error {
 	if err == nil {
 		return nil
@@ -31,7 +31,7 @@ func explain(cfg *config.Config, dependency string, err error) error {
 	return err
 }
 
-// hints are in the order of their precedence.
+// hints are the hints for a dependency, in the order of their precedence.
 func hints(cfg *config.Config, dependency string) []hint {
 	switch dependency {
 	case "database":
@@ -49,7 +49,7 @@ func hints(cfg *config.Config, dependency string) []hint {
 			{"SASL_AUTHENTICATION_FAILED", orFile("kafka.sasl.password", cfg.Kafka.SASL.PasswordFile)},
 			{"UNSUPPORTED_SASL_MECHANISM", "kafka.sasl.mechanism"},
 			{"ILLEGAL_SASL_STATE", "kafka.security_protocol"},
-			{"is TLS missing?", "kafka.security_protocol"}, // this text and the next two are from the client library
+			{"is TLS missing?", "kafka.security_protocol"}, // the texts of this hint and the next two are from the client library
 			{"is TLS misconfigured on the client or the broker?", "kafka.security_protocol"},
 			{"is this a plaintext connection speaking to a tls endpoint?", "kafka.security_protocol"},
 			{"first record does not look like a TLS handshake", "kafka.security_protocol"},
@@ -71,19 +71,19 @@ func hints(cfg *config.Config, dependency string) []hint {
 	}
 }
 
-// tlsHints are for the errors of crypto/tls and crypto/x509.
+// tlsHints are the hints for errors of crypto/tls and crypto/x509.
 func tlsHints(authorities, name, own, address string) []hint {
 	return []hint{
 		{"certificate signed by unknown authority", authorities},
 		{"x509: certificate is valid for", name},
 		{"x509: certificate is not valid for any names", name},
 		{"x509: cannot validate certificate for", name},
-		{"x509: certificate has expired or is not yet valid", address}, // the server's
+		{"x509: certificate has expired or is not yet valid", address}, // the certificate of the server
 		{"remote error: tls: ", own},
 	}
 }
 
-// orFile is the key of a secret, or of its file, if there is a file.
+// orFile is the key of a secret. If the secret is in a file, it is the key of the file.
 func orFile(key, file string) string {
 	if file != "" {
 		return key + "_file"

@@ -12,16 +12,16 @@ import (
 	"dlqmanager/config"
 )
 
-// Health is where a service answers /readyz.
+// Health is the address at which a service answers /readyz.
 type Health struct {
 	Address string
 	TLS     config.ServerTLS
 }
 
-// APIHealth is where the API answers.
+// APIHealth is the address at which the API answers /readyz.
 func APIHealth(c *config.Config) Health { return Health{c.Server.Address(), c.Server.TLS} }
 
-// WorkerHealth is where the worker answers.
+// WorkerHealth is the address at which the worker answers /readyz.
 func WorkerHealth(c *config.Config) Health { return Health{Address: c.Worker.MetricsAddress()} }
 
 // URL is the local base URL of the service.
@@ -37,12 +37,10 @@ func (h Health) URL() string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// ErrTokenNeeded is returned for a service that runs, but tells only clients with a token
-// about its readiness.
+// ErrTokenNeeded is returned if the service runs, but its /readyz needs a token.
 var ErrTokenNeeded = errors.New("/readyz needs a token; add readyz to auth.open")
 
-// Check requests /readyz of the running service. Containers have this check, since their image has
-// no shell.
+// Check requests /readyz of the running service. Containers use it as their health check, since their image has no shell.
 func (h Health) Check(ctx context.Context) error {
 	transport := &http.Transport{DisableKeepAlives: true}
 	if h.TLS.Configured() {
@@ -57,7 +55,7 @@ func (h Health) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	request.Host = "localhost" // the address may be a name that is not among server.allowed_hosts
+	request.Host = "localhost" // the host of the address may not be in server.allowed_hosts
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
 		return err

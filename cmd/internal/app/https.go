@@ -13,11 +13,11 @@ import (
 	"dlqmanager/config"
 )
 
-// certificateAge is how old the server's certificate may be in memory. A handshake after
-// that reads the files again.
+// certificateAge limits the age of the server's certificate in memory. If the certificate is older, a handshake reads the files
+// again.
 const certificateAge = time.Second
 
-// encrypt makes the listener serve TLS, if certificates are configured.
+// encrypt makes the listener serve TLS, if a certificate is configured.
 func encrypt(listener net.Listener, files config.ServerTLS, log *zap.Logger) (net.Listener, error) {
 	if !files.Configured() {
 		return listener, nil
@@ -29,14 +29,15 @@ func encrypt(listener net.Listener, files config.ServerTLS, log *zap.Logger) (ne
 	}
 	c.current, c.read = current, time.Now()
 	c.report("clients refuse the certificate", expiry(current))
-	// Each handshake gets its configuration from get. This configuration has the session keys.
+	// Each handshake gets its configuration from get. The configuration below keeps the keys of session tickets over all
+	// handshakes.
 	return tls.NewListener(listener, &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.get(), nil },
 	}), nil
 }
 
-// certificates is the TLS configuration from files that may change.
+// certificates is the TLS configuration from files that may be replaced.
 type certificates struct {
 	files config.ServerTLS
 	log   *zap.Logger
@@ -44,11 +45,11 @@ type certificates struct {
 	mu      sync.Mutex
 	current *tls.Config
 	read    time.Time
-	problem string // of the files, as logged
+	problem string // the problem of the files that was logged last
 }
 
-// get returns the configuration for a handshake. While the files are invalid, get returns the
-// last valid configuration: a certificate and its key are not replaced at the same moment.
+// get returns the configuration for a handshake. While the files are invalid, it returns the last valid configuration: a
+// certificate and its key are not replaced at the same moment.
 func (c *certificates) get() *tls.Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +70,7 @@ func (c *certificates) get() *tls.Config {
 	return renewed
 }
 
-// report logs a problem of the files once. A nil error means that the problem is solved.
+// report logs a problem of the files once, until the problem changes. A nil error means that the problem is solved.
 func (c *certificates) report(text string, err error) {
 	problem := fmt.Sprint(err)
 	if err != nil && problem != c.problem {
@@ -78,7 +79,7 @@ func (c *certificates) report(text string, err error) {
 	c.problem = problem
 }
 
-// expiry is the error that clients get from an expired certificate. They do not tell the server.
+// expiry is the error that clients get if the certificate has expired. Clients do not report it to the server.
 func expiry(config *tls.Config) error {
 	if end := config.Certificates[0].Leaf.NotAfter; time.Now().After(end) {
 		return fmt.Errorf("server.tls.cert_file: the certificate expired at %s", end.UTC().Format(time.RFC3339))
@@ -86,8 +87,7 @@ func expiry(config *tls.Config) error {
 	return nil
 }
 
-// load reads the files. Refused clients are logged, because the alert that they get does
-// not name the cause.
+// load reads the files. The server logs why it refuses a client, because the TLS alert to the client does not name the reason.
 func (c *certificates) load() (*tls.Config, error) {
 	loaded, err := c.files.Config()
 	if err != nil || loaded.VerifyConnection == nil {

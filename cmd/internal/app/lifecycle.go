@@ -7,9 +7,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// waitFor calls try until success or the end of ctx, and logs the dependency that it
-// waits for. A start before the database, Kafka or Temporal is available is not an
-// error.
+// waitFor calls try until it succeeds or ctx ends, and logs the dependency that it waits for. So a program can start before the
+// database, Kafka or Temporal is available.
 func waitFor(ctx context.Context, log *zap.Logger, dependency string, try func(context.Context) error) error {
 	const first, longest = 250 * time.Millisecond, 10 * time.Second
 	started := time.Now()
@@ -31,7 +30,7 @@ func waitFor(ctx context.Context, log *zap.Logger, dependency string, try func(c
 	}
 }
 
-// stopWithin stops a part. The time limit keeps a part that hangs from delaying the later ones.
+// stopWithin stops a part. If the part hangs, the parts that stop after it wait only until the time limit.
 func stopWithin(log *zap.Logger, name string, limit time.Duration, stop func()) {
 	started, done := time.Now(), make(chan struct{})
 	go func() {

@@ -13,20 +13,20 @@ import (
 	"dlqmanager/dlq"
 )
 
-// userAge is how long the pool uses connections of a user after the file names another user.
+// userAge is how long the pool may still use connections of a user when the file names another user.
 const userAge = time.Second
 
-// login gives every new connection the credentials and certificates as they are in their
-// files. When the files name another user, the pool moves to that user at once: the server may soon
-// drop the earlier user, whose connections would lose their rights.
+// login gives every new connection the credentials and certificates that are in their files at that time. When the file names
+// another user, the pool moves to that user at once. The server may soon drop the earlier user, and connections of that user
+// would lose their rights.
 type login struct {
 	database config.Database
 	pool     atomic.Pointer[pgxpool.Pool]
-	user     atomic.Pointer[string] // of the newest connection
-	checked  atomic.Int64           // when the user was last compared with the file, in nanoseconds
+	user     atomic.Pointer[string] // the user of the newest connection
+	checked  atomic.Int64           // when the user was last compared with the file, in nanoseconds since 1970
 }
 
-// apply sets the hooks of a pool. Set pool after the pool is open.
+// apply sets the hooks in the options of a pool. Set l.pool after the pool is open.
 func (l *login) apply(options *pgxpool.Config) {
 	options.BeforeConnect = l.prepare
 	if l.database.UserFile != "" {
@@ -35,7 +35,7 @@ func (l *login) apply(options *pgxpool.Config) {
 	}
 }
 
-// prepare reads the files. While they are replaced, they may be missing or not fit together.
+// prepare reads the files. While they are being replaced, a file may be missing, or the files may not fit together.
 func (l *login) prepare(_ context.Context, c *pgx.ConnConfig) (err error) {
 	if c.User, c.Password, err = l.database.Credentials(); err != nil {
 		return fmt.Errorf("%w: %w", dlq.ErrUnavailable, err)
@@ -54,7 +54,7 @@ func (l *login) prepare(_ context.Context, c *pgx.ConnConfig) (err error) {
 	return nil
 }
 
-// connected closes the connections of an earlier user.
+// connected resets the pool if the new connection has another user, so that the connections of the earlier user close.
 func (l *login) connected(_ context.Context, conn *pgx.Conn) error {
 	user := conn.Config().User
 	before := l.user.Swap(&user)
@@ -64,8 +64,8 @@ func (l *login) connected(_ context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// keep rejects a connection every userAge while the file names another user. The pool then opens
-// another connection. If the new user cannot log in yet, the earlier connections remain.
+// keep checks the user once in every userAge. While the file names another user, it rejects the connection that is asked for,
+// and the pool opens a new connection. If the new user cannot log in yet, the earlier connections remain.
 func (l *login) keep(context.Context, *pgx.Conn) (bool, error) {
 	now, checked := time.Now().UnixNano(), l.checked.Load()
 	if now-checked < userAge.Nanoseconds() || !l.checked.CompareAndSwap(checked, now) {

@@ -1,6 +1,5 @@
-// Package app wires the programs: it builds the parts that the configuration requires,
-// starts them, and stops them in order. Only cmd knows both the configuration and the
-// configured packages.
+// Package app wires the programs: it makes the parts that the configuration requires, starts them, and stops them in order. No
+// package outside cmd knows both the configuration and the configured packages.
 package app
 
 import (
@@ -18,15 +17,14 @@ import (
 	"dlqmanager/config"
 )
 
-// Version is set at build time.
+// Version is set when the program is built.
 var Version = "dev"
 
-// Program is the body of a main function. args excludes the program's name.
+// Program is the body of a main function. args does not include the program's name.
 type Program func(ctx context.Context, args, environ []string, out io.Writer) error
 
-// Main runs a program until its end or a signal, and returns its exit code.
-// SIGINT and SIGTERM cancel its context, for a stop in order. A second signal
-// ends the process at once.
+// Main runs a program until it ends, and returns its exit code. The first SIGINT or SIGTERM cancels the context, so that the
+// program stops in order. A second signal ends the process at once.
 func Main(run Program) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -45,11 +43,11 @@ func Main(run Program) int {
 // Service is a long-running program with a configuration.
 type Service func(ctx context.Context, cfg *config.Config, out io.Writer) error
 
-// Subcommand is a command with arguments of its own, which may load the configuration.
+// Subcommand is a command with its own arguments. It may load the configuration.
 type Subcommand func(ctx context.Context, args []string, load func() (*config.Config, error), out io.Writer) error
 
-// Command returns a program that reads flags and configuration and runs a service.
-// health returns where the service answers /readyz.
+// Command returns a program that reads flags and configuration and runs a service. health returns the address of the service's
+// /readyz.
 func Command(name string, about About, service Service, health func(*config.Config) Health) Program {
 	return func(ctx context.Context, args, environ []string, out io.Writer) error {
 		flags := flag.NewFlagSet(name, flag.ContinueOnError)
@@ -75,7 +73,7 @@ func Command(name string, about About, service Service, health func(*config.Conf
 			return &UsageError{Command: name, Problem: fmt.Sprintf("unknown command %q", command)}
 		case flags.NArg() > 1:
 			return &UsageError{Command: name, Problem: fmt.Sprintf("%s takes no arguments, not %q", command, flags.Arg(1))}
-		case isText: // without the configuration, since help must work without a valid one
+		case isText: // does not load the configuration, since help must work while it is invalid
 			return write(out, text)
 		}
 		cfg, err := load()
@@ -86,7 +84,7 @@ func Command(name string, about About, service Service, health func(*config.Conf
 	}
 }
 
-// withFiles runs a service once the files of the configuration can be read.
+// withFiles runs a service if the files that the configuration names can be read.
 func withFiles(service Service) Service {
 	return func(ctx context.Context, cfg *config.Config, out io.Writer) error {
 		if err := cfg.CheckFiles(); err != nil {
@@ -96,7 +94,7 @@ func withFiles(service Service) Service {
 	}
 }
 
-// printConfig prints the configuration that results from defaults, file and environment.
+// printConfig prints the configuration in effect, from defaults, file and environment.
 func printConfig(_ context.Context, cfg *config.Config, out io.Writer) error {
 	encoder := yaml.NewEncoder(out)
 	encoder.SetIndent(2)

@@ -11,10 +11,9 @@ import (
 	"strings"
 )
 
-// limitMemory sets Go's memory limit to nine tenths of the limit of the process's cgroup, or to a
-// fallback, unless GOMEMLIMIT is set. Near the limit the garbage collector runs more often. The
-// fallback math.MaxInt64 keeps a limit that another part of this process has set. limitMemory returns
-// the limit.
+// limitMemory sets Go's memory limit, unless GOMEMLIMIT is set. The limit is nine tenths of the limit of the process's cgroup,
+// or fallback if the cgroup has no limit. The fallback math.MaxInt64 leaves the limit as another part of this process has set
+// it. Near the limit the garbage collector runs more often. limitMemory returns the limit in bytes.
 func limitMemory(fallback int64) int64 {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		if limit := cgroupLimit(os.DirFS("/")); limit < math.MaxInt64 {
@@ -27,9 +26,8 @@ func limitMemory(fallback int64) int64 {
 	return debug.SetMemoryLimit(-1)
 }
 
-// cgroupLimit is the lowest memory limit of the process's cgroup and of the cgroups around, in bytes. A
-// container sees its own cgroup as the root, below a path that does not exist inside. Without a limit it
-// is math.MaxInt64.
+// cgroupLimit is the lowest memory limit of the process's cgroup and of its parents, in bytes. Inside a container the path of
+// the cgroup may not exist, and the container's own cgroup is at the root. Without a limit the result is math.MaxInt64.
 func cgroupLimit(root fs.FS) int64 {
 	lowest := int64(math.MaxInt64)
 	groups, _ := fs.ReadFile(root, "proc/self/cgroup")
@@ -39,7 +37,7 @@ func cgroupLimit(root fs.FS) int64 {
 		switch {
 		case len(fields) < 3:
 			continue
-		case slices.Contains(strings.Split(fields[1], ","), "memory"): // version 1
+		case slices.Contains(strings.Split(fields[1], ","), "memory"): // cgroup version 1
 			folder, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
 		case fields[1] != "":
 			continue
@@ -47,7 +45,7 @@ func cgroupLimit(root fs.FS) int64 {
 		for group := path.Join("/", fields[2]); ; group = path.Dir(group) {
 			text, _ := fs.ReadFile(root, path.Join(folder, group, file))
 			limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-			if err == nil && limit > 0 && limit < 1<<60 { // version 1 writes a large number if there is no limit
+			if err == nil && limit > 0 && limit < 1<<60 { // cgroup version 1 writes a large number for no limit
 				lowest = min(lowest, limit)
 			}
 			if group == "/" {
@@ -58,7 +56,7 @@ func cgroupLimit(root fs.FS) int64 {
 	return lowest
 }
 
-// answerMemory is the budget for answers: half of the memory limit by default.
+// answerMemory is the budget for answers in bytes. By default it is half of the memory limit.
 func answerMemory(configured, limit int64) int64 {
 	const least, unlimited = 64 << 20, 256 << 20
 	switch {

@@ -10,9 +10,8 @@ import (
 	"dlqmanager/config"
 )
 
-// Migrate applies the migrations and ends. An installation runs this command before it replaces the
-// programs, so that no other command needs the rights of the owner of the tables. It tries
-// once: whoever started it decides whether to try again.
+// Migrate applies the migrations and ends. An installation runs this command before it replaces the programs, so that no other
+// command needs the rights of the tables' owner. Migrate tries once: the caller decides whether to try again.
 func Migrate(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	if !cfg.Database.Configured() {
 		return errors.New("database is not configured: there is nothing to migrate. Set database.host (DLQ_DATABASE_HOST)")

@@ -37,8 +37,8 @@ type Store interface {
 	kafka.ArrivalStore
 }
 
-// parts are the components of both programs. None of them connects before its first
-// use, so no dependency needs to be available yet.
+// parts are the components of both programs. A component connects at its first use, so no dependency needs to be available
+// before that.
 type parts struct {
 	cfg      *config.Config
 	log      *zap.Logger
@@ -94,7 +94,7 @@ func assemble(cfg *config.Config, name string, out io.Writer) (_ *parts, err err
 
 func version(cfg *config.Config) string { return cmp.Or(cfg.App.Version, Version) }
 
-// certificates are the files whose expiry is in the metrics, by their use.
+// certificates are the files of certificates, by their use. The metrics show when they expire.
 func (p *parts) certificates() map[string]string {
 	files := map[string]string{
 		"server": p.cfg.Server.TLS.CertFile, "client_ca": p.cfg.Server.TLS.ClientCAFile,
@@ -189,7 +189,7 @@ func (p *parts) openStore() error {
 	return nil
 }
 
-// migrate applies the migrations. A start leaves out large index builds.
+// migrate applies the migrations. At the start of a program it leaves out large index builds.
 func (p *parts) migrate(start bool) func(context.Context) error {
 	db := p.cfg.Database
 	options := migrations.Options{
@@ -227,8 +227,7 @@ func (p *parts) openTemporal() error {
 	return nil
 }
 
-// checkDatabase is a readiness check: the database must answer, and have the schema of
-// this version.
+// checkDatabase is a readiness check: the database must answer, and must have the schema of this version.
 func (p *parts) checkDatabase(ctx context.Context) error {
 	err := p.database.Ping(ctx)
 	if err == nil || errors.Is(err, dlq.ErrReadOnly) {
@@ -242,8 +241,8 @@ func (p *parts) checkDatabase(ctx context.Context) error {
 	return err
 }
 
-// refuseForeign returns migrations.ErrForeign for a database that other migrations have made. An API that
-// served such a database would change rows of another program. No other error of the check stops a start.
+// refuseForeign returns migrations.ErrForeign for a database that other migrations have made. An API that served such a
+// database would change rows of another program. No other error stops the start.
 func (p *parts) refuseForeign(ctx context.Context) error {
 	if p.pool == nil {
 		return nil
@@ -256,7 +255,7 @@ func (p *parts) refuseForeign(ctx context.Context) error {
 	return nil
 }
 
-// kafkaOptions converts the configuration; ok is false without Kafka.
+// kafkaOptions converts the configuration of Kafka. ok is false if Kafka is not configured.
 func (p *parts) kafkaOptions() (options kafka.Options, ok bool) {
 	k := p.cfg.Kafka
 	options = kafka.Options{
@@ -274,13 +273,13 @@ func (p *parts) kafkaOptions() (options kafka.Options, ok bool) {
 	return options, k.Configured()
 }
 
-// close closes the connections of assemble.
+// close closes the connections that assemble has opened.
 func (p *parts) close() {
 	if p.temporal != nil {
 		stopWithin(p.log, "temporal client", 5*time.Second, p.temporal.Close)
 	}
 	if p.stopMetrics != nil {
-		_ = p.stopMetrics(context.Background()) // metrics are scraped, so there is nothing to flush
+		_ = p.stopMetrics(context.Background()) // metrics are scraped, so nothing must be flushed
 	}
 	if p.tracing != nil {
 		stopWithin(p.log, "tracing", 2*time.Second, func() {

@@ -9,10 +9,9 @@ import (
 	"dlqmanager/config"
 )
 
-// UsageError is a usage error of the command line. Its exit code is 2, so that scripts
-// can tell usage errors.
+// UsageError is an error in the use of the command line. Its exit code is 2, so that scripts can tell it from other errors.
 type UsageError struct {
-	// Command is the command whose -h helps, such as "dlq-dev demo".
+	// Command is the command to call with -h, such as "dlq-dev demo".
 	Command string
 	Problem string
 }
@@ -26,12 +25,11 @@ func AsksForHelp(arg string) bool {
 	return arg == "-h" || arg == "-help" || arg == "--help" || arg == "help"
 }
 
-// ParseFlags parses the flags of a command, whose name the flag set has. If help is
-// requested, ParseFlags writes the help and returns flag.ErrHelp. Every other error is a
-// *UsageError.
+// ParseFlags parses the flags of the command that has the name of the flag set. If help is requested, ParseFlags writes the
+// help and returns flag.ErrHelp. Every other error is a *UsageError.
 func ParseFlags(flags *flag.FlagSet, args []string, help string, out io.Writer) error {
 	flags.SetOutput(io.Discard) // Main prints the error
-	flags.Usage = func() {}     // the error points to the help
+	flags.Usage = func() {}     // the error names the help
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return errors.Join(err, write(out, help))
@@ -47,7 +45,7 @@ func write(out io.Writer, text string) error {
 	return err
 }
 
-// exitCode prints an error, except for a request for help, and returns its exit code.
+// exitCode returns the exit code of an error, and prints the error. A request for help prints nothing more.
 func exitCode(err error, out io.Writer) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -61,11 +59,11 @@ func exitCode(err error, out io.Writer) int {
 
 // About is the part of the help text that differs between services.
 type About struct {
-	// Does and Stops are sentences; Listens is a list of addresses and paths.
+	// Does and Stops are sentences. Listens is a list of addresses and paths.
 	Does, Listens, Stops string
-	// Commands are this service's own, by name.
+	// Commands are the commands that only this service has, by name.
 	Commands map[string]Subcommand
-	// Services are commands with the configuration and without arguments, by name.
+	// Services are the commands that take the configuration and no arguments, by name.
 	Services map[string]Service
 	// Usage has a line for each of Commands and Services.
 	Usage string

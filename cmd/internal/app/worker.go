@@ -21,8 +21,7 @@ import (
 	"dlqmanager/workflows"
 )
 
-// RunWorker runs workflows and ingest until ctx ends, and serves metrics and health
-// checks on its own port.
+// RunWorker runs workflows and the ingest until ctx ends. It serves metrics and health checks on its own port.
 func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	if !cfg.Database.Configured() {
 		return errors.New("database is not configured: messages would be in this process's memory, where the API cannot see them. " +
@@ -42,7 +41,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 		"database": p.explained("database", p.checkDatabase), "temporal": p.explained("temporal", p.workflows.Ping),
 	}
 	engine.addChecks(checks)
-	// This check fails during a stop, so that /readyz answers 503.
+	// This check fails during a stop, so that /readyz then answers 503.
 	checks["process"] = func(context.Context) error { return ctx.Err() }
 
 	metrics, err := p.metricsHandler(checks)
@@ -68,8 +67,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, out io.Writer) error {
 // metricsStop is how long a stop waits for a running scrape.
 const metricsStop = 2 * time.Second
 
-// workerMemory is the memory limit if the cgroup has no limit. Without large messages a worker
-// uses a quarter of it.
+// workerMemory is the memory limit if the cgroup has no limit. A worker uses a quarter of it, unless messages are large.
 const workerMemory = 256 << 20
 
 // engine runs the Temporal worker, the sweeper and the ingest.
@@ -150,8 +148,8 @@ func (e *engine) addDatabase(publisher activities.Publisher, memory *activities.
 	return nil
 }
 
-// withoutHidden reads the causes for the metrics. Everybody who sees the metrics sees the titles of causes, and other systems
-// store them. So the titles do not quote messages of topics with masking rules.
+// withoutHidden reads the causes for the metrics. Their titles must not quote messages of topics with masking rules, since
+// everybody who reads the metrics sees the titles, and other systems store them.
 func withoutHidden(masking *dlq.Masking, db *postgres.Store) func(context.Context) ([]dlq.GroupBacklog, error) {
 	if masking == nil {
 		return db.GroupBacklogs
@@ -172,7 +170,7 @@ func withoutHidden(masking *dlq.Masking, db *postgres.Store) func(context.Contex
 	}
 }
 
-// openEndpoints makes the publisher of HTTP endpoints, if any are configured.
+// openEndpoints makes the publisher of the HTTP endpoints, if the configuration has any.
 func (e *engine) openEndpoints() (err error) {
 	if len(e.cfg.Targets.Endpoints) == 0 {
 		return nil
@@ -224,9 +222,8 @@ func (e *engine) addChecks(checks map[string]telemetry.Check) {
 	})
 }
 
-// run starts each part of the engine as soon as its dependencies are available. When ctx
-// ends, it stops them: the lanes finish their current pages, the ingest stores its current
-// batch, and then the producer closes.
+// run starts each part of the engine as soon as its dependencies are available. When ctx ends, it stops the parts: the lanes
+// finish their current pages, the ingest stores its current batch, and then the producer closes.
 func (e *engine) run(ctx context.Context) error {
 	if e.pool != nil {
 		if err := waitFor(ctx, e.log, "database", e.explained("database", e.migrate(true))); err != nil {
@@ -279,8 +276,8 @@ func (e *engine) runWorkflows(ctx context.Context) error {
 	return nil
 }
 
-// ensureSchedule creates the archive's schedule. A process that keeps messages in memory has no
-// archive, and must not replace the schedule of an installation with a database.
+// ensureSchedule creates the archive's schedule. A process with messages in memory has no archive, and must not replace the
+// schedule of an installation with a database.
 func (e *engine) ensureSchedule(ctx context.Context) error {
 	if e.pool == nil {
 		return e.workflows.Ping(ctx)
