@@ -65,8 +65,8 @@ type Options struct {
 	CORSOrigins []string
 	// ServesTLS makes browsers use HTTPS only, from their first visit on.
 	ServesTLS bool
-	// The ingest stops at MaxPending PENDING messages of all topics, or at MaxPendingPerTopic PENDING messages of one topic.
-	// Zero is no limit.
+	// At MaxPending PENDING messages the ingest stops. At MaxPendingPerTopic PENDING messages of a dead-letter topic, the ingest
+	// of this topic stops. Zero is no limit.
 	MaxPending, MaxPendingPerTopic int64
 	// Ready returns an error for each unavailable dependency, and nil for each available dependency. /readyz does not show the
 	// errors.

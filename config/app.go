@@ -9,10 +9,9 @@ import (
 type App struct {
 	Name    string `yaml:"name" default:"dlq-manager" check:"required"`
 	Version string `yaml:"version"`
-	// Environment is any name. With "production" or "prod" the sections database, kafka
-	// and temporal are required.
+	// Environment is any name. If it is "production" or "prod", the sections database, kafka and temporal are required.
 	Environment string `yaml:"environment" default:"dev" check:"required"`
-	// Tier is a label of the platform; nothing depends on the tier.
+	// Tier is a label of the platform. It changes nothing in the programs.
 	Tier string `yaml:"tier"`
 }
 

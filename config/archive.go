@@ -2,8 +2,7 @@ package config
 
 // Archive configures the archive of RESOLVED and DEAD messages.
 type Archive struct {
-	// Schedule is in UTC: a cron expression of five fields, a name such as @daily, or
-	// @every with a duration.
+	// Schedule is a cron expression of five fields, a name such as @daily, or @every with a duration. Its times are in UTC.
 	Schedule string `yaml:"schedule" default:"@daily"`
 	// Retention is how long RESOLVED and DEAD messages stay in the main table.
 	Retention Duration `yaml:"retention" default:"30d" check:"at least 1s"`

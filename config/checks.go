@@ -14,12 +14,12 @@ import (
 	"dlqmanager/dlq"
 )
 
-// checkFields checks the fields of a section by their tags. A value that is given both directly
-// and as a file is refused, since the intention is unknown.
+// checkFields checks the fields of a section by their tags. It refuses a value that is given both directly and as a file, since
+// it is unknown which of them is meant.
 func (s section) checkFields(structure reflect.Value) {
 	values := map[string]reflect.Value{}
 	for _, f := range keysOf(structure) {
-		values[f.path] = f.value // a key stands before the key of its file
+		values[f.path] = f.value // a key comes before the key of its file
 		if rules := f.tag.Get("check"); rules != "" {
 			s.check(f.path, rules, f.value)
 		}
@@ -30,12 +30,12 @@ func (s section) checkFields(structure reflect.Value) {
 	}
 }
 
-// check checks a value by rules, which are separated by semicolons:
+// check checks a value by rules. A semicolon separates the rules:
 //
 //   - required
 //   - one of debug, info
 //   - 1 to 64; at least 1s; at most 10m
-//   - the name of a format in formats, which a text must have unless it is empty
+//   - the name of a format in formats, which a text must have if it is not empty
 //
 // A list is checked item by item.
 func (s section) check(key, rules string, value reflect.Value) {
@@ -58,7 +58,7 @@ func (s section) check(key, rules string, value reflect.Value) {
 	}
 }
 
-// problemOf says how a value breaks a rule. The result is empty for a correct value.
+// problemOf tells how a value breaks a rule. It returns "" for a correct value.
 func problemOf(rule string, value reflect.Value) string {
 	text := fmt.Sprint(value.Interface())
 	words, isChoice := strings.CutPrefix(rule, "one of ")
@@ -81,7 +81,7 @@ func problemOf(rule string, value reflect.Value) string {
 	return ""
 }
 
-// isInRange checks a value by a rule such as 1 to 64. The bounds are written like the value.
+// isInRange checks a value by a rule such as "1 to 64". The bounds have the form of the value.
 func isInRange(rule string, value reflect.Value) bool {
 	bound := func(text string) int64 {
 		parsed := reflect.New(value.Type()).Elem()
@@ -100,7 +100,7 @@ func isInRange(rule string, value reflect.Value) bool {
 	return value.Int() >= bound(least) && value.Int() <= bound(most)
 }
 
-// formats has a function for each format. It says how a text breaks the format, or returns "".
+// formats has a function for each format. The function tells how a text breaks the format, or returns "".
 var formats = map[string]func(text string) string{
 	"host": hostProblem, "host:port": hostPortProblem, "web URL": webURLProblem, "origin": originProblem,
 	"issuer": issuerProblem, "proxy": proxyProblem, "network": networkProblem,
@@ -126,7 +126,7 @@ func hostPortProblem(text string) string {
 	return ""
 }
 
-// shown quotes a wrong address, but hides an address that may have a password.
+// shown quotes a wrong address in an error. It hides an address that may have a password.
 func shown(address string) string {
 	if strings.Contains(address, "@") {
 		return "an address with a user"
@@ -147,8 +147,8 @@ func webURLProblem(text string) string {
 	}
 }
 
-// originProblem expects the origin of a web page in the form that browsers send. A wildcard would let every
-// page of the internet use the access of the people who look at the page.
+// originProblem expects the origin of a web page, in the form that browsers send. A wildcard would let every web page call the
+// API with the access of the people who look at the page.
 func originProblem(text string) string {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Hostname() == "" ||
@@ -158,8 +158,8 @@ func originProblem(text string) string {
 	return ""
 }
 
-// issuerProblem expects the URL of an identity provider. Over plain HTTP anybody on the way could
-// replace the provider's keys.
+// issuerProblem expects the URL of an identity provider. Over plain HTTP, an attacker in the network could replace the
+// provider's keys.
 func issuerProblem(text string) string {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" || parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" ||

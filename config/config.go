@@ -12,11 +12,11 @@ import (
 	"dlqmanager/dlq"
 )
 
-// DefaultPath is read when no file is named and this file exists. The path is absolute, so that it
+// DefaultPath is the file that is read if no other file is named, and if this file exists. The path is absolute, so that it
 // does not depend on the working directory.
 const DefaultPath = "/etc/dlq-manager/config.yaml"
 
-// maxFileSize limits the configuration file, in bytes; a real file has a few kilobytes.
+// maxFileSize limits the configuration file, in bytes. Real files have a few kilobytes.
 const maxFileSize = 1 << 20
 
 // Config is the whole configuration. Load and Default return a valid configuration.
@@ -44,8 +44,7 @@ type Config struct {
 	Masking        Masking        `yaml:"masking"`
 }
 
-// Default is the configuration without a file or variables: loopback addresses,
-// messages in memory, no Kafka.
+// Default is the configuration without a file and without variables: loopback addresses, messages in memory, and no Kafka.
 func Default() *Config {
 	c := &Config{}
 	setDefaults(reflect.ValueOf(c).Elem())
@@ -55,10 +54,9 @@ func Default() *Config {
 	return c
 }
 
-// Load reads the file at path and the environment, which has the form of os.Environ,
-// and validates the result. The error of an invalid configuration is a Problems. Load
-// opens no files but the configuration and Temporal's profiles; CheckFiles opens the
-// other files.
+// Load reads the file at path and the environment, and validates the result. environ has the form of os.Environ. If the
+// configuration is invalid, the error is a Problems. Load opens only the configuration file and Temporal's profiles. CheckFiles
+// opens all other files.
 func Load(path string, environ []string) (*Config, error) {
 	r := &report{sources: map[string]source{}}
 	env := r.readEnviron(environ)
@@ -99,9 +97,8 @@ func (c *Config) validate(s section) {
 	c.validateProduction(s)
 }
 
-// validateProduction requires the sections without which a production system would lose
-// messages or not run retries. In other environments a missing section has a documented
-// meaning.
+// validateProduction requires some sections in production, where a missing section would lose messages or leave retries undone.
+// In other environments a missing section has a documented meaning.
 func (c *Config) validateProduction(s section) {
 	if !c.App.Production() {
 		return
@@ -121,8 +118,8 @@ func (c *Config) validateProduction(s section) {
 	}
 }
 
-// CheckFiles reads every secret and certificate file that the configuration names. So a
-// program with a wrong path fails at its start, not at its first connection.
+// CheckFiles reads every secret and certificate file that the configuration names. So a program with a wrong path fails at its
+// start, and not at its first connection.
 func (c *Config) CheckFiles() error {
 	var errs []error
 	eachSection("", reflect.ValueOf(c).Elem(), func(path string, structure reflect.Value) {
@@ -139,8 +136,8 @@ func (c *Config) CheckFiles() error {
 	return errors.Join(errs...)
 }
 
-// readFile returns the name and the content of the configuration file. Both are empty
-// when no file is named and DefaultPath does not exist.
+// readFile returns the path and the content of the configuration file. Both are empty if no file is named and DefaultPath does
+// not exist.
 func readFile(path string, env environment) (name string, data []byte, err error) {
 	named := cmp.Or(path, env["DLQ_CONFIG"])
 	path = cmp.Or(named, DefaultPath)

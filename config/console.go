@@ -9,28 +9,30 @@ import (
 // Console configures the HTML pages that the API serves.
 type Console struct {
 	Enabled *bool `yaml:"enabled" default:"true"`
-	// Path is the path below which the pages are. It must not be a path of the API.
+	// Path is the prefix of the paths of pages. It must not be a path of the API.
 	Path string `yaml:"path" default:"/"`
-	// KeyFile has the keys that encrypt the cookies of sessions. Each line has a key: 32 bytes in base64. The first key encrypts,
-	// and all keys decrypt. Without a file the API makes a key at its start, so everybody must sign in again after each start.
-	// Only the API reads the file.
+	// KeyFile has the keys that encrypt the cookies of sessions. Each line is a key: 32 bytes in base64. The first key
+	// encrypts, and all keys decrypt. Without a file the API makes a key at its start, so everybody must sign in again after
+	// each start. The worker does not read the file.
 	KeyFile string `yaml:"key_file"`
-	// OIDC lets people sign in with the provider of auth.oidc.
+	// OIDC lets people sign in with the identity provider of auth.oidc.
 	OIDC ConsoleOIDC `yaml:"oidc"`
 }
 
 // ConsoleOIDC is the OAuth client with which the pages sign people in.
 type ConsoleOIDC struct {
-	// ClientID is the id of the client. If it is empty, nobody can sign in to the pages with the provider.
+	// ClientID is the id of the client. If it is empty, nobody can sign in to the pages with the identity provider.
 	ClientID string `yaml:"client_id"`
-	// ClientSecret is the secret of the client; a client without a secret is public. Only the API reads the file, at each use.
+	// ClientSecret is the secret of the client. A client without a secret is a public client. The API reads ClientSecretFile at
+	// each use, and the worker does not read it.
 	ClientSecret     Secret `yaml:"client_secret"`
 	ClientSecretFile string `yaml:"client_secret_file"`
-	// Scopes to ask for. Some providers give a refresh token only for offline_access. Without such a token a session ends early.
+	// Scopes are the scopes that the pages ask for. Some providers give a refresh token only for the scope offline_access.
+	// Without a refresh token a session ends early.
 	Scopes []string `yaml:"scopes" default:"openid" check:"required"`
 }
 
-// Configured reports whether people can sign in with the provider.
+// Configured reports whether people can sign in with the identity provider.
 func (o ConsoleOIDC) Configured() bool { return o.ClientID != "" }
 
 // Confidential reports whether the client has a secret.
@@ -44,7 +46,7 @@ func (o ConsoleOIDC) Secret() (string, error) {
 // Prefix is Path without a slash at its end.
 func (v Console) Prefix() string { return strings.TrimRight(v.Path, "/") }
 
-// BaseOf is the path of the pages as browsers see it, behind a proxy that adds the path of the public URL.
+// BaseOf is the path of the pages in the URLs of browsers. A proxy may serve them below the path of the public URL.
 func (v Console) BaseOf(publicURL string) string {
 	public, err := url.Parse(publicURL)
 	if err != nil {
@@ -74,7 +76,7 @@ func (v Console) validate(s section) {
 	}
 }
 
-// validateConsole refuses to sign people in with a provider whose tokens the API does not accept.
+// validateConsole refuses an identity provider for the pages if the API does not accept its tokens.
 func (c *Config) validateConsole(s section) {
 	if c.Console.OIDC.Configured() && !c.Auth.Has("oidc") {
 		s.addAt("console.oidc.client_id", "console.oidc", "has no effect without oidc in auth.mode")

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Database is the PostgreSQL server. Without a host messages are kept in memory.
+// Database is the PostgreSQL server. Without a host, messages are kept in memory.
 type Database struct {
 	// Host is a name, an address, or the directory of a Unix socket.
 	Host string `yaml:"host"`
@@ -21,39 +21,38 @@ type Database struct {
 	DatabaseUser
 	// SSLMode is libpq's sslmode, with the same default: TLS if the server offers TLS.
 	SSLMode string `yaml:"ssl_mode" default:"prefer" check:"one of disable, allow, prefer, require, verify-ca, verify-full"`
-	// SSLRootCert is a file of trusted certificates; empty means the system's.
+	// SSLRootCert is a file of trusted certificates. If it is empty, the system's certificates are trusted.
 	SSLRootCert string `yaml:"ssl_root_cert"`
-	// SSLCert and SSLKey are the files of the client's own certificate and key. All three
-	// files are read for every new connection.
+	// SSLCert and SSLKey are the files with the client's certificate and its key. These files and SSLRootCert are read for
+	// every new connection.
 	SSLCert         string   `yaml:"ssl_cert"`
 	SSLKey          string   `yaml:"ssl_key"`
 	MaxOpenConns    int      `yaml:"max_open_conns" default:"25" check:"1 to 10000"`
 	MaxIdleConns    int      `yaml:"max_idle_conns" default:"5"`
 	ConnMaxLifetime Duration `yaml:"conn_max_lifetime" default:"5m" check:"at least 1s"`
 	ConnectTimeout  Duration `yaml:"connect_timeout" default:"5s" check:"at least 1s"`
-	// StatementTimeout is enforced by the server; 0 is no limit.
+	// The server enforces StatementTimeout. 0 is no limit.
 	StatementTimeout Duration `yaml:"statement_timeout" default:"30s"`
-	// Migrations has the user and the role with which a worker applies migrations.
+	// Migrations has the user and the role for migrations, which a worker applies.
 	Migrations Migrations `yaml:"migrations"`
-	// ApplicationRole is the role whose members are the users of the programs. A worker
-	// grants the role the rights that the programs need. It is empty if the programs' user owns the tables.
+	// ApplicationRole is the role that the users of the programs are members of. A worker grants this role the rights that the
+	// programs need. It is empty if the programs' user owns the tables.
 	ApplicationRole string `yaml:"application_role"`
 }
 
-// DatabaseUser is a user of the database, with the password. The files are read for every new
-// connection.
+// DatabaseUser is a database user and its password. The files are read for every new connection.
 type DatabaseUser struct {
 	User string `yaml:"user"`
 	// UserFile is for secret stores that issue a new user with every password.
 	UserFile string `yaml:"user_file" file:"secret"`
-	// StaticPassword is empty if PasswordFile is set or no password is needed.
+	// StaticPassword is empty if PasswordFile is set or if no password is needed.
 	StaticPassword Secret `yaml:"password"`
 	PasswordFile   string `yaml:"password_file" file:"secret"`
 }
 
 func (u DatabaseUser) isSet() bool { return u.User != "" || u.UserFile != "" }
 
-// credentials returns the current user and password. path is the path of the section, for errors.
+// credentials returns the current user and password. path is the path of the section, which errors name.
 func (u DatabaseUser) credentials(path string) (user, password string, err error) {
 	if user, err = secretFrom(NewSecret(u.User), path+".user_file", u.UserFile); err != nil {
 		return "", "", err
@@ -62,23 +61,20 @@ func (u DatabaseUser) credentials(path string) (user, password string, err error
 	return user, password, err
 }
 
-// Migrations are the user and the role for migrations. Without a user, they run with the user of
-// the program.
+// Migrations are the user and the role for migrations. Without a user, migrations run with the user of the program.
 type Migrations struct {
 	DatabaseUser
-	// Role owns the tables, and the user is a member of it. It is empty if the user owns the tables.
+	// Role owns the tables. The user for migrations is a member of Role. Role is empty if that user owns the tables.
 	Role string `yaml:"role"`
 }
 
 // Configured reports whether a database is configured.
 func (d Database) Configured() bool { return d.Host != "" }
 
-// Credentials returns the current user and password. Their files, if any, are read, so
-// call Credentials for every new connection.
+// Credentials returns the current user and password. It may read them from files, so call it for every new connection.
 func (d Database) Credentials() (user, password string, err error) { return d.credentials("database") }
 
-// MigrationCredentials returns the current user and password for migrations. Like Credentials, it
-// reads their files.
+// MigrationCredentials returns the current user and password for migrations. Like Credentials, it may read them from files.
 func (d Database) MigrationCredentials() (user, password string, err error) {
 	if !d.Migrations.isSet() {
 		return d.Credentials()
@@ -86,8 +82,7 @@ func (d Database) MigrationCredentials() (user, password string, err error) {
 	return d.Migrations.credentials("database.migrations")
 }
 
-// URL is the connection URL without a password, for logs and pgxpool.ParseConfig.
-// Credentials returns the password.
+// URL is the connection URL for logs and for pgxpool.ParseConfig. It has no password, which Credentials returns.
 func (d Database) URL() string {
 	query := url.Values{
 		"sslmode": {d.SSLMode}, "sslrootcert": {d.SSLRootCert}, "sslcert": {d.SSLCert}, "sslkey": {d.SSLKey},
@@ -105,12 +100,12 @@ func (d Database) URL() string {
 	} else {
 		u.Host = net.JoinHostPort(d.Host, strconv.Itoa(d.Port))
 	}
-	// Not every parser of connection URLs reads + as a space.
+	// Some parsers of connection URLs do not read + as a space.
 	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20")
 	return u.String()
 }
 
-// CheckCertificates reads the files of the certificates. Its errors name the keys of the configuration.
+// CheckCertificates reads the files of the certificates. The error names the key of the configuration.
 func (d Database) CheckCertificates() error {
 	if d.SSLRootCert != "" {
 		if _, err := readAuthorities("database.ssl_root_cert", d.SSLRootCert); err != nil {

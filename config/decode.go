@@ -16,9 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decoder sets the fields of the struct from the nodes of the file, and does not let the
-// YAML library fill the struct. Nodes know their lines, so all problems are reported at
-// once with line and key. And no value is converted silently.
+// decoder sets the fields of the struct from the YAML nodes of the file. The YAML library does not fill the struct. Nodes have
+// line numbers, so all problems are reported together with line and key. No value is converted silently.
 type decoder struct {
 	*report
 	file string
@@ -56,7 +55,7 @@ func (d *decoder) at(line int) source { return source{file: d.file, line: line} 
 
 var syntaxLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// syntax reports an error of the YAML library, with its line if known.
+// syntax reports an error of the YAML library, with its line if the error names it.
 func (d *decoder) syntax(err error) {
 	text := err.Error()
 	line := 0
@@ -67,14 +66,14 @@ func (d *decoder) syntax(err error) {
 	if strings.Contains(text, "cannot start any token") {
 		text += " (YAML does not allow tabs for indentation)"
 	}
-	if strings.Contains(text, "unknown anchor") { // the name of the anchor may be a secret
+	if strings.Contains(text, "unknown anchor") { // the anchor's name may be a secret
 		text = "a value refers to an unknown anchor; put a value that begins with * in quotes"
 	}
 	d.add(max(line, 1), "", "malformed YAML: %s", text)
 }
 
-// value reads a node. For null the default stays: a key of a template may have no value, and all
-// keys of a section may be commented out.
+// value reads a node. A null leaves the default: in a template a key may have no value, and all keys of a section may be
+// commented out.
 func (d *decoder) value(path string, node *yaml.Node, target reflect.Value) {
 	node = resolveAlias(node)
 	isMap := target.Kind() == reflect.Map
@@ -135,7 +134,7 @@ func (d *decoder) mapping(path string, node *yaml.Node, target reflect.Value) {
 	target.Set(entries)
 }
 
-// pairs calls visit for each key of a mapping, refusing duplicates.
+// pairs calls visit for each key of a mapping. It refuses duplicate keys.
 func (d *decoder) pairs(path string, node *yaml.Node, visit func(key, value *yaml.Node, keyPath string)) {
 	seen := map[string]int{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -180,8 +179,8 @@ func (d *decoder) scalar(path string, node *yaml.Node, target reflect.Value) boo
 	return true
 }
 
-// scalarProblem tells why a node cannot be the value of target, or returns "". The text never
-// contains the value, which may be a secret.
+// scalarProblem tells why a node cannot be the value of target, or returns "". The text does not contain the value, which may
+// be a secret.
 func scalarProblem(node *yaml.Node, target reflect.Value) string {
 	want, tags := "text", []string{"!!str", "!!int", "!!float", "!!timestamp"}
 	switch target.Type() {
@@ -200,7 +199,7 @@ func scalarProblem(node *yaml.Node, target reflect.Value) string {
 	return problem
 }
 
-// describe names the kind of a node, without its content.
+// describe names the kind of a node, but not its content.
 func describe(node *yaml.Node) string {
 	switch node.Kind {
 	case yaml.SequenceNode:
@@ -220,8 +219,7 @@ func isNull(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
 }
 
-// resolveAlias follows an alias to its anchor. Values have the fixed depth of the
-// structs, so aliases cannot expand without limit.
+// resolveAlias follows an alias to its anchor. The structs have a fixed depth, so aliases cannot expand without limit.
 func resolveAlias(node *yaml.Node) *yaml.Node {
 	for node.Kind == yaml.AliasNode {
 		node = node.Alias

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Duration is a time.Duration in the notation of the configuration: Go's notation
-// ("1h30m", "500ms"), with optional days in front ("30d", "1d12h").
+// Duration is a time.Duration in the form of the configuration. This is Go's form, such as "1h30m" or "500ms", with optional
+// days in front of it, such as "30d" or "1d12h".
 type Duration time.Duration
 
 const day = 24 * time.Hour
 
 var daysPart = regexp.MustCompile(`^(\d+)d(.*)$`)
 
-// ParseDuration reads a Duration, which needs a unit and cannot be negative.
+// ParseDuration reads a Duration. It needs a unit, and cannot be negative.
 func ParseDuration(text string) (Duration, error) {
 	fail := fmt.Errorf("must be a duration with a unit, such as 10s, 5m, 720h or 30d, not %q", text)
 	var total time.Duration
@@ -44,10 +44,10 @@ func ParseDuration(text string) (Duration, error) {
 	return Duration(total), nil
 }
 
-// Std returns the standard library's type.
+// Std returns the time.Duration.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
-// String is the form that ParseDuration reads, with whole days as days.
+// String is the form that ParseDuration reads. It writes whole days as days.
 func (d Duration) String() string {
 	if d > 0 && time.Duration(d)%day == 0 {
 		return strconv.FormatInt(int64(time.Duration(d)/day), 10) + "d"

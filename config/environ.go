@@ -10,11 +10,10 @@ import (
 
 const envPrefix = "DLQ_"
 
-// environment has the variables by name, without empty variables.
+// environment has the variables by name. It leaves out empty variables.
 type environment map[string]string
 
-// EnvName is the environment variable of the key at path: DLQ_DATABASE_HOST for
-// database.host.
+// EnvName is the environment variable of the key at path, such as DLQ_DATABASE_HOST for database.host.
 func EnvName(path string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
@@ -53,12 +52,11 @@ var (
 	serviceURL  = regexp.MustCompile(`^(tcp|udp|sctp)://`)
 )
 
-// dlqctlVariables may be set in the shell that starts a program.
+// dlqctlVariables are for dlqctl. They may be set in the shell that starts a program.
 var dlqctlVariables = []string{"DLQ_URL", "DLQ_CONTEXT", "DLQ_TOKEN", "DLQ_TOKEN_FILE", "DLQ_CA_FILE"}
 
-// isOtherVariable recognises DLQ_ variables that are not keys: the path of the file,
-// variables of dlqctl, of tests and of the development stack, and the service links that
-// Kubernetes sets in every pod for a Service such as dlq-manager
+// isOtherVariable recognises DLQ_ variables that are not keys. One of them is the path of the file. Others belong to dlqctl, to
+// tests and to the development stack. And Kubernetes sets service links in every pod for a Service such as dlq-manager
 // (DLQ_MANAGER_SERVICE_HOST, DLQ_MANAGER_PORT=tcp://10.0.0.7:80, ...).
 func isOtherVariable(name, value string) bool {
 	return name == "DLQ_CONFIG" || slices.Contains(dlqctlVariables, name) ||
@@ -79,7 +77,7 @@ func (r *report) applyEnviron(c *Config, env environment) {
 			text = strings.TrimSpace(text)
 		}
 		at := source{variable: name}
-		maps.DeleteFunc(r.sources, func(key string, _ source) bool { return isWithin(key, f.path) }) // the lines of the file
+		maps.DeleteFunc(r.sources, func(key string, _ source) bool { return isWithin(key, f.path) }) // locations in the file
 		r.sources[f.path] = at
 		if err := setText(f.value, text); err != nil {
 			r.add(at, f.path, "%s", err)

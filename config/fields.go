@@ -10,24 +10,24 @@ import (
 	"strings"
 )
 
-// Each field of a section has tags:
+// Each field of a section has these tags:
 //
 //   - yaml names its key.
 //   - default is its default, in the form of the environment.
 //   - check has the rules for its value; see section.check.
-//   - file is "secret" for the path of a secret file, which CheckFiles reads.
+//   - file is "secret" if the value is the path of a secret file, which CheckFiles reads.
 //   - empty is the advice in the error about an empty list.
 //   - log is "no query" for a URL whose query may have a secret.
 
-// field is a key of a section, or of a section below: its path from the first section, its tags and its value.
+// field is a key of a section or of a section inside it: its path, its tags and its value. The path begins at the section.
 type field struct {
 	path  string
 	tag   reflect.StructTag
 	value reflect.Value
 }
 
-// keysOf lists the fields of a section that have a key. So a new field is at once a key of
-// the file, a variable, and part of the logged configuration.
+// keysOf lists the fields of a section that have a key. So each new field becomes a key of the file, an environment variable,
+// and a part of the logged configuration.
 func keysOf(structure reflect.Value) (fields []field) {
 	for _, f := range reflect.VisibleFields(structure.Type()) {
 		if key := f.Tag.Get("yaml"); key != "" && !f.Anonymous {
@@ -37,8 +37,7 @@ func keysOf(structure reflect.Value) (fields []field) {
 	return fields
 }
 
-// fieldsOf lists every key that a section and the sections below it have. Entries of maps are
-// not among them.
+// fieldsOf lists every key of a section and of the sections inside it. It leaves out the entries of maps.
 func fieldsOf(path string, structure reflect.Value) (fields []field) {
 	for _, f := range keysOf(structure) {
 		if f.path = below(path, f.path); isSection(f.value) {
@@ -50,7 +49,7 @@ func fieldsOf(path string, structure reflect.Value) (fields []field) {
 	return fields
 }
 
-// below is the path of a key in the section at path. Both may be empty.
+// below is the path of a key in the section at path. path and key may be empty.
 func below(path, key string) string {
 	if path == "" || key == "" {
 		return path + key
@@ -58,8 +57,7 @@ func below(path, key string) string {
 	return path + "." + key
 }
 
-// isSection distinguishes a section from a value. Structs that parse text, such as Secret, are
-// values.
+// isSection tells a section from a value. Structs that parse text, such as Secret, are values.
 func isSection(value reflect.Value) bool {
 	_, isText := value.Addr().Interface().(encoding.TextUnmarshaler)
 	return value.Kind() == reflect.Struct && !isText
@@ -84,8 +82,7 @@ func setDefaults(structure reflect.Value) {
 	}
 }
 
-// eachSection calls visit for a section and each section below it, also in maps. The structure
-// that visit gets is addressable.
+// eachSection calls visit for a section and for each section inside it, also inside maps. visit gets an addressable structure.
 func eachSection(path string, structure reflect.Value, visit func(path string, structure reflect.Value)) {
 	visit(path, structure)
 	for _, f := range keysOf(structure) {
@@ -105,21 +102,21 @@ func sortedKeys(mapping reflect.Value) []reflect.Value {
 	return slices.SortedFunc(slices.Values(mapping.MapKeys()), func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-// addressable copies an entry of a map, since the entry itself is not addressable.
+// addressable copies an entry of a map, since entries of maps are not addressable.
 func addressable(entry reflect.Value) reflect.Value {
 	value := reflect.New(entry.Type()).Elem()
 	value.Set(entry)
 	return value
 }
 
-// entry is a section in a map that the environment can set too, in a short form.
+// entry is a section in a map that also has a short form in the environment.
 type entry interface{ setText(text string) }
 
 // setText parses a value in the form of the environment.
 func setText(value reflect.Value, text string) error { return parse(value, text, ",") }
 
-// parse is setText with the separator of lists: a comma, or | in a map, since commas separate
-// the entries of a map.
+// parse is setText with another separator of lists. In a map, commas separate the entries, so the items of a list are separated
+// by |.
 func parse(value reflect.Value, text, separator string) error {
 	switch target := value.Addr().Interface().(type) {
 	case encoding.TextUnmarshaler:

@@ -2,12 +2,11 @@ package config
 
 import "dlqmanager/dlq"
 
-// Groups configures which failures count as the same cause.
+// Groups configures which failures have the same cause.
 type Groups struct {
-	// Header is a header in which a consumer names the group of a dead letter. "off" stands
-	// for no header.
+	// Header is the header in which a consumer can name the group of a dead letter. "off" stands for no header.
 	Header string `yaml:"header"`
-	// Rules maps globs of "class: message" to names of groups; see dlq.NewGrouping.
+	// Rules maps globs of "class: message" to the names of groups; see dlq.NewGrouping.
 	Rules map[string]string `yaml:"rules"`
 	// MaxPerTopic limits the groups of each dead-letter topic.
 	MaxPerTopic int `yaml:"max_per_topic" check:"1 to 100000"`

@@ -10,8 +10,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Kafka is the cluster that dead letters come from and are sent back to. Without
-// brokers nothing is ingested, and retries publish nothing.
+// Kafka is the cluster with the dead-letter topics and the original topics. Without brokers nothing is ingested, and retries
+// publish nothing.
 type Kafka struct {
 	Brokers          []string `yaml:"brokers" check:"host:port"`
 	ClientID         string   `yaml:"client_id" default:"dlq-manager" check:"required"`
@@ -19,18 +19,17 @@ type Kafka struct {
 	SecurityProtocol string   `yaml:"security_protocol" default:"PLAINTEXT" check:"one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"`
 	// DLQTopicPattern is a glob or a list of globs.
 	DLQTopicPattern []string `yaml:"dlq_topic_pattern"`
-	// OriginTopics maps a dead-letter topic to its original topic, if that does not
-	// follow from the name. Both may have placeholders; see dlq.NewTopics.
+	// OriginTopics maps a dead-letter topic to its original topic, if the original topic does not follow from the name. Both
+	// names may have placeholders; see dlq.NewTopics.
 	OriginTopics map[string]string `yaml:"origin_topics"`
-	// Origins maps globs of dead-letter topics to globs of the origins that their dead letters may
-	// name. Other origins are suspicious.
+	// Origins maps globs of dead-letter topics to globs of original topics. A dead letter that names another original topic is
+	// suspicious.
 	Origins map[string][]string `yaml:"origins"`
-	// ArchiveTopic names the topic that gets the exhausted messages of a dead-letter topic.
-	// "{dlq}" in it stands for the dead-letter topic without its version. If the topic is empty or
-	// "off", exhausted messages are not published.
+	// ArchiveTopic is the topic that gets the exhausted messages of a dead-letter topic. "{dlq}" in its name stands for the
+	// dead-letter topic without its version. If ArchiveTopic is empty or "off", exhausted messages are not published.
 	ArchiveTopic string `yaml:"archive_topic"`
 	RepublishKey string `yaml:"republish_key" default:"original" check:"one of original, uuid"`
-	// MaxRetries is how many retries a new message may have.
+	// MaxRetries limits the retries of a new message.
 	MaxRetries int  `yaml:"max_retries" check:"1 to 1000"`
 	SASL       SASL `yaml:"sasl"`
 	TLS        TLS  `yaml:"tls"`
@@ -42,12 +41,11 @@ type SASL struct {
 	Mechanism      string `yaml:"mechanism"`
 	User           string `yaml:"user"`
 	StaticPassword Secret `yaml:"password"`
-	// PasswordFile is read for every new connection.
+	// PasswordFile is read again for every new connection.
 	PasswordFile string `yaml:"password_file" file:"secret"`
 }
 
-// Password returns the current password. The file, if any, is read, so call Password for
-// every new connection.
+// Password returns the current password. It may read the password from a file, so call it for every new connection.
 func (s SASL) Password() (string, error) {
 	return secretFrom(s.StaticPassword, "kafka.sasl.password_file", s.PasswordFile)
 }
@@ -91,7 +89,7 @@ func (k Kafka) validateTopics(s section) {
 		s.refuseError("origins."+glob, new(dlq.Topics).LimitOrigins(map[string][]string{glob: k.Origins[glob]}))
 	}
 	if len(valid) == 0 {
-		return // an origin can only be checked against valid patterns
+		return // OriginTopics can only be checked with valid patterns
 	}
 	for from, to := range k.OriginTopics {
 		_, err := dlq.NewTopics(valid, map[string]string{from: to})
@@ -101,16 +99,16 @@ func (k Kafka) validateTopics(s section) {
 
 // PublishesExhausted reports whether exhausted messages are published.
 func (k Kafka) PublishesExhausted() bool {
-	// An empty variable counts as not set, so "off" stands for no topic.
+	// An empty environment variable counts as not set, so "off" stands for no topic.
 	return k.Configured() && k.ArchiveTopic != "" && k.ArchiveTopic != "off"
 }
 
-// validateArchiveTopic accepts the default with any pattern, so that patterns that also match the
-// archive topics do not stop a program. The worker logs a warning for such patterns.
+// validateArchiveTopic accepts the default with any patterns. Some patterns also match the default archive topics, and must not
+// stop a program. The worker logs a warning for such patterns.
 func (k Kafka) validateArchiveTopic(s section) {
 	topics, err := dlq.NewTopics(k.DLQTopicPattern, nil)
 	if err != nil || !k.PublishesExhausted() || k.ArchiveTopic == dlq.DefaultArchiveTopic {
-		return // validateTopics reports the error
+		return // validateTopics reports an error of the patterns
 	}
 	s.refuseError("archive_topic", dlq.NewArchiveTopics(k.ArchiveTopic, topics).Check(k.DLQTopicPattern))
 }

@@ -11,12 +11,13 @@ import (
 
 // Masking configures which personal data the API hides.
 type Masking struct {
-	// Secret is the key of the hashes. SecretFile has the key instead, and is read only when the program starts: a change
-	// of the key changes all hashes.
+	// Secret is the key of the hashes. SecretFile has the key instead. It is read only when the program starts, because another
+	// key would change all hashes.
 	Secret     Secret `yaml:"secret"`
 	SecretFile string `yaml:"secret_file" file:"secret"`
-	// Rules are the rules by name. All rules whose topics match a message apply to the message. The environment cannot name
-	// paths: customers=orders.*|refunds.* hides the keys, the values and all headers of messages of these topics.
+	// Rules are the masking rules, by name. A message may match the topics of several rules: then all of them apply. The
+	// environment cannot name paths: customers=orders.*|refunds.* hides the keys, the values and all headers of messages of
+	// these topics.
 	Rules map[string]MaskingRule `yaml:"rules"`
 }
 
@@ -24,18 +25,19 @@ type Masking struct {
 type MaskingRule struct {
 	// Topics are globs of dead-letter topics and of original topics.
 	Topics []string `yaml:"topics"`
-	// Value and Key are paths in JSON, such as customer.email, items.*.card and **.iban; * is the whole value or key.
+	// Value and Key are paths in JSON, such as customer.email, items.*.card and **.iban. The path * is the whole value or the
+	// whole key.
 	Value []string `yaml:"value"`
 	Key   []string `yaml:"key"`
-	// Headers are names or globs.
+	// Headers are names of headers, or globs.
 	Headers []string `yaml:"headers"`
-	// Tags are tags of fields in the schemas of schema_registry, such as PII.
+	// Tags are tags that fields have in the schemas of schema_registry, such as PII.
 	Tags []string `yaml:"tags"`
-	// As is remove, mask, hash or last4.
+	// As is how a part is hidden: remove, mask, hash or last4.
 	As string `yaml:"as" default:"mask"`
 }
 
-// setText reads the form of the environment.
+// setText reads a rule from the environment.
 func (r *MaskingRule) setText(text string) {
 	r.Topics, r.Value, r.Key, r.Headers = strings.Split(text, "|"), []string{"*"}, []string{"*"}, []string{"*"}
 }
@@ -51,7 +53,7 @@ func (r *MaskingRule) validate(s section) {
 	}
 }
 
-// minMaskingSecret is the length of the shortest secret, in bytes. Nobody can find a secret of this length by trying.
+// minMaskingSecret is the length of the shortest secret, in bytes. Nobody can guess a secret of this length.
 const minMaskingSecret = 16
 
 func (m *Masking) validate(s section) {
@@ -67,7 +69,7 @@ func (m *Masking) validate(s section) {
 	}
 }
 
-// validateTags refuses tags that nothing can read: all values with a schema would be hidden as a whole.
+// validateTags refuses tags without a Schema Registry: all values with a schema would be hidden as a whole.
 func (c *Config) validateTags(s section) {
 	for name, rule := range c.Masking.Rules {
 		s.refuse(len(rule.Tags) > 0 && !c.SchemaRegistry.Configured(), "masking.rules."+name+".tags",
@@ -75,7 +77,7 @@ func (c *Config) validateTags(s section) {
 	}
 }
 
-// WithoutSecret returns the rules for a program that only asks which topics have rules; nil without rules.
+// WithoutSecret returns the rules for a program that only needs to know which topics have rules. It returns nil without rules.
 func (m *Masking) WithoutSecret() (*dlq.Masking, error) {
 	rules := m.rules()
 	for i := range rules {
@@ -84,7 +86,7 @@ func (m *Masking) WithoutSecret() (*dlq.Masking, error) {
 	return dlq.NewMasking(rules, nil)
 }
 
-// Compiled returns the rules with the secret; nil without rules.
+// Compiled returns the rules with the secret. It returns nil without rules.
 func (m *Masking) Compiled() (*dlq.Masking, error) {
 	secret, err := secretFrom(m.Secret, "masking.secret_file", m.SecretFile)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// source is the location of a value: a line of the file, or a variable.
+// source is the location of a value: a line of the file, or an environment variable.
 type source struct {
 	file string
-	// line counts from 1. It is 0 for a value that is not in the file.
+	// line counts from 1. It is 0 if the value is not from the file.
 	line     int
 	variable string
 }
@@ -31,17 +31,15 @@ func (s source) rank() int {
 	}
 }
 
-// Problem is a problem of the configuration, with its location.
+// Problem is a problem of the configuration with its location.
 type Problem struct {
 	source
-	// Key is the path of the key, such as kafka.brokers; empty when the file as
-	// a whole cannot be read.
+	// Key is the path of the key, such as kafka.brokers. It is empty when the whole file cannot be read.
 	Key     string
 	Message string
 }
 
-// String is the problem as a line, which begins with the location as in a compiler's
-// messages.
+// String is the problem in one line. The line begins with the location, like a message of a compiler.
 func (p Problem) String() string {
 	at := cmp.Or(p.variable, p.file)
 	if p.line > 0 {
@@ -66,12 +64,12 @@ func (ps Problems) Error() string {
 	return fmt.Sprintf("configuration: %d problems:%s", len(ps), strings.Join(lines, ""))
 }
 
-// report collects the problems of a configuration. sources has the location of each value that is set.
+// report collects the problems of a configuration. sources has the locations of all values that are set.
 type report struct {
 	sources  map[string]source
 	problems Problems
-	// unread are the problems of values that could not be read. Such a value stays at its default,
-	// and problems of the default are not reported.
+	// unread are the problems of values that could not be read. Such a value stays at its default. Problems of the default are
+	// not reported.
 	unread Problems
 }
 
@@ -79,7 +77,7 @@ func (r *report) add(at source, path, format string, args ...any) {
 	r.problems = append(r.problems, Problem{source: at, Key: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// addAt reports a problem of the key at path, located at the key that is the cause.
+// addAt reports a problem of the key at path. The location is the location of the key cause.
 func (r *report) addAt(cause, path, format string, args ...any) {
 	at := r.source(cause)
 	isUnread := func(p Problem) bool { return isWithin(p.Key, withoutIndex(path)) }
@@ -89,9 +87,8 @@ func (r *report) addAt(cause, path, format string, args ...any) {
 	r.add(at, path, format, args...)
 }
 
-// source locates the key at path. An item of a list in the file has its own line, and an
-// item of a list in a variable has the location of the list. A section, or a missing key
-// of a section, has the location of the section's first key.
+// source returns the location of the key at path. An item of a list in the file has its own line. An item of a list in a
+// variable has the location of the list. A section has the location of its first key, and so has a missing key of the section.
 func (r *report) source(path string) source {
 	if at, ok := r.sources[path]; ok {
 		return at
@@ -109,8 +106,7 @@ func (r *report) source(path string) source {
 	return first
 }
 
-// withoutIndex is the path of the list that an item such as kafka.brokers[2]
-// belongs to.
+// withoutIndex is the path of a list, from the path of an item such as kafka.brokers[2].
 func withoutIndex(path string) string {
 	list, _, _ := strings.Cut(path, "[")
 	return list
@@ -122,7 +118,7 @@ func isWithin(key, path string) bool {
 	return key == path || strings.HasPrefix(key, path+".")
 }
 
-// given reports whether the file or the environment set the key at path, or a key below.
+// given reports whether the file or the environment sets the key at path, or a key in the section at path.
 func (r *report) given(path string) bool {
 	for key := range r.sources {
 		if isWithin(key, path) {
@@ -132,7 +128,7 @@ func (r *report) given(path string) bool {
 	return false
 }
 
-// section is a section that is validated. Keys are relative to its path.
+// section is a section that is being validated. Its keys are relative to path.
 type section struct {
 	*report
 	path string
@@ -144,15 +140,15 @@ func (s section) add(key, format string, args ...any) {
 	s.addAt(path, path, format, args...)
 }
 
-// refuse reports a problem of a key when a value is wrong.
+// refuse reports a problem of a key if isWrong is set.
 func (s section) refuse(isWrong bool, key, format string, args ...any) {
 	if isWrong {
 		s.add(key, format, args...)
 	}
 }
 
-// refuseError reports the error of a value, which is nil for a correct value.
+// refuseError reports the error of a value. A nil error means that the value is correct.
 func (s section) refuseError(key string, err error) { s.refuse(err != nil, key, "%v", err) }
 
-// given reports whether the file or the environment set a key, or a key below.
+// given reports whether the file or the environment sets a key, or a key in that section.
 func (s section) given(key string) bool { return s.report.given(below(s.path, key)) }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Redacted is the whole configuration, including defaults, as nested maps by the names
-// of the keys. Secrets are hidden, so that a program can log the result when it starts.
+// Redacted is the whole configuration with its defaults, as nested maps. Secrets are hidden, so that a program can log the
+// configuration when it starts.
 func (c *Config) Redacted() map[string]any { return redactSection(reflect.ValueOf(c).Elem()) }
 
 func redactSection(structure reflect.Value) map[string]any {

@@ -7,18 +7,18 @@ import (
 	"dlqmanager/dlq"
 )
 
-// RoleGrants maps values of a claim to grants, in the environment written
+// RoleGrants maps values of a claim to grants. The environment writes it as
 // dlq-admins=admin,payments=operator:payments.*|refunds.*.
 type RoleGrants map[string]RoleGrant
 
-// RoleGrant gives a role on some topics.
+// RoleGrant is a role on some topics.
 type RoleGrant struct {
 	Role string `yaml:"role"`
-	// Topics are globs; nil stands for all topics. So an empty list is refused: it must not mean all topics.
+	// Topics are globs. nil stands for all topics. An empty list is refused, since it could be taken for all topics.
 	Topics []string `yaml:"topics" empty:"remove it, or write [\"*\"], for all topics"`
 }
 
-// Grants returns the grants. A valid configuration has no error.
+// Grants returns the grants. If the configuration is valid, there is no error.
 func (g RoleGrants) Grants() (map[string]dlq.Grant, error) {
 	grants := map[string]dlq.Grant{}
 	for name, given := range g {
@@ -36,11 +36,11 @@ func (g *RoleGrant) validate(s section) {
 	s.refuseError("", err)
 }
 
-// setText reads the form of the environment.
+// setText reads a grant from the environment.
 func (g *RoleGrant) setText(text string) {
 	role, topics, isLimited := strings.Cut(text, ":")
 	g.Role = role
-	if isLimited { // an empty list of topics gives the topic "", which is refused
+	if isLimited { // without a topic after the colon, the list has the topic "", which is refused
 		g.Topics = strings.Split(topics, "|")
 	}
 }

@@ -10,11 +10,11 @@ import (
 
 var scheduleNames = []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
 
-// cronFields are the five fields of a cron expression with their permitted values.
+// cronFields are the five fields of a cron expression with their allowed values.
 var cronFields = []struct {
 	name        string
 	least, most int
-	words       []string // words[i] stands for least+i
+	words       []string // words[i] is another name of least+i
 }{
 	{name: "minute", least: 0, most: 59},
 	{name: "hour", least: 0, most: 23},
@@ -23,9 +23,8 @@ var cronFields = []struct {
 	{name: "day of the week", least: 0, most: 7, words: strings.Fields("sun mon tue wed thu fri sat")},
 }
 
-// checkSchedule accepts the common forms of Temporal's schedules: five cron fields,
-// names such as @daily, and @every with a duration. Temporal itself would refuse an
-// invalid schedule only after the worker's start.
+// checkSchedule accepts the common forms of Temporal's schedules: five cron fields, names such as @daily, and @every with a
+// duration. Temporal refuses an invalid schedule only after the worker has started.
 func checkSchedule(text string) error {
 	if every, found := strings.CutPrefix(text, "@every "); found {
 		if d, err := time.ParseDuration(every); err != nil || d < time.Second {
@@ -51,7 +50,7 @@ func checkSchedule(text string) error {
 	return nil
 }
 
-// cronPartFits checks *, n, n-m and each of them with /step.
+// cronPartFits accepts *, n and n-m, each also with /step.
 func cronPartFits(field int, part string) bool {
 	span, step, stepped := strings.Cut(part, "/")
 	if stepped {

@@ -13,12 +13,12 @@ const redacted = "[redacted]"
 // maxSecretSize limits a secret file, in bytes.
 const maxSecretSize = 64 << 10
 
-// Secret is text that must not appear in logs, errors or dumps. Every printed or
-// encoded form is "[redacted]", or empty if the text is empty. fmt cannot call the
-// methods of a Secret in an unexported field; there the pointer hides the text.
+// Secret is text that must not appear in logs, errors or dumps. Every printed or encoded form is "[redacted]", or empty if the
+// text is empty. fmt cannot call the methods of a Secret in an unexported field, but then it prints the pointer and not the
+// text.
 type Secret struct{ text *string }
 
-// NewSecret hides text.
+// NewSecret returns a Secret with this text.
 func NewSecret(text string) Secret { return Secret{text: &text} }
 
 // Reveal returns the text itself.
@@ -29,7 +29,7 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// IsZero reports whether there is no secret; YAML's omitempty uses it too.
+// IsZero reports whether there is no secret. YAML's omitempty calls IsZero too.
 func (s Secret) IsZero() bool { return s.Reveal() == "" }
 
 // String hides the text.
@@ -55,8 +55,7 @@ func (s *Secret) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// readSecretFile returns the file's content without its last line break, which most
-// editors and secret stores add.
+// readSecretFile returns the content of a file without the last line break, which most editors and secret stores add.
 func readSecretFile(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -77,8 +76,7 @@ func readSecretFile(path string) (string, error) {
 	return text, nil
 }
 
-// secretFrom returns the file's content when there is a file, else the text. Its error names the
-// key of the file.
+// secretFrom returns the content of the file when a file is named, and the text otherwise. The error names the key of the file.
 func secretFrom(text Secret, key, file string) (string, error) {
 	if file == "" {
 		return text.Reveal(), nil

@@ -8,50 +8,46 @@ import (
 	"strconv"
 )
 
-// Server configures the REST API's listener and its limits.
+// Server configures the listener of the REST API and its limits.
 type Server struct {
 	// Host defaults to loopback, since the API changes data.
 	Host string `yaml:"host" default:"127.0.0.1" check:"required; host"`
 	Port int    `yaml:"port" default:"8080" check:"1 to 65535"`
-	// PublicURL is where people reach the API, for links in Temporal and for dlqctl login; empty for none.
+	// PublicURL is where people reach the API. Temporal and dlqctl login get links with this URL. Empty for no links.
 	PublicURL string `yaml:"public_url" check:"web URL"`
-	// AllowedHosts are host names, beside that of PublicURL, by which clients without a token reach the API and the worker.
+	// AllowedHosts are host names of the API and the worker, in addition to the host of PublicURL. Clients without a token may
+	// use only these names.
 	AllowedHosts []string `yaml:"allowed_hosts" check:"required; host"`
-	// RetryWait is how long a retry call waits for its workflow before it
-	// answers 202.
+	// RetryWait is how long a retry call waits for its workflow. Then the call is answered with 202.
 	RetryWait Duration `yaml:"retry_wait" default:"10s"`
 	// ReadTimeout also limits how long a stop waits for idle connections.
 	ReadTimeout  Duration `yaml:"read_timeout" default:"10s" check:"at least 1ms"`
 	WriteTimeout Duration `yaml:"write_timeout" default:"30s" check:"at least 1ms"`
 	IdleTimeout  Duration `yaml:"idle_timeout" default:"60s" check:"at least 1ms"`
-	// RequestTimeout is the deadline of the work for a request.
+	// RequestTimeout limits the work for a request.
 	RequestTimeout Duration `yaml:"request_timeout" default:"15s" check:"at least 1ms"`
-	// PlanTimeout replaces RequestTimeout for a plan, which counts all messages of
-	// a job. While PostgreSQL counts, VACUUM cannot remove rows that die meanwhile.
+	// PlanTimeout replaces RequestTimeout for a plan, which counts all messages of a job. While PostgreSQL counts, VACUUM
+	// cannot remove rows that have died since the count began.
 	PlanTimeout Duration `yaml:"plan_timeout" default:"1m" check:"at least 1ms; at most 1d"`
 	// BodyLimit is the largest request body; a larger body is refused with 413.
 	BodyLimit Size `yaml:"body_limit" default:"1MiB" check:"at least 1B"`
-	// AnswerMemory is the budget for all answers in flight; 0 is half of the memory limit of the
-	// process.
+	// AnswerMemory is the budget for all answers in flight. 0 is half of the memory limit of the process.
 	AnswerMemory Size `yaml:"answer_memory"`
-	// URLLimit limits path and query together; a longer URL is refused with 414. HeaderLimit
-	// limits the request line and the headers together; more is refused with 431. Each
-	// connection has a buffer of HeaderLimit bytes.
+	// URLLimit limits path and query together. A longer URL is refused with 414. HeaderLimit limits the request line and the
+	// headers together. A request with more is refused with 431. Each connection has a buffer of HeaderLimit bytes.
 	URLLimit    Size `yaml:"url_limit" default:"8KiB" check:"at least 1KiB"`
 	HeaderLimit Size `yaml:"header_limit" default:"16KiB"`
-	// RateLimit is how many requests a second a client may send to each route;
-	// 0 is no limit.
+	// RateLimit is how many requests a client may send to each route in a second. 0 is no limit.
 	RateLimit int `yaml:"rate_limit" default:"500" check:"0 to 1000000"`
-	// MaxConnections is how many connections may be open; 0 is no limit.
+	// MaxConnections limits the open connections. 0 is no limit.
 	MaxConnections int `yaml:"max_connections" default:"1000" check:"0 to 1000000"`
-	// MaxConnectionsPerAddress is how many connections a client address may have, unless the address
-	// is a trusted proxy's; 0 is no limit.
+	// MaxConnectionsPerAddress limits the open connections of a client address. Trusted proxies have no such limit. 0 is no
+	// limit.
 	MaxConnectionsPerAddress int `yaml:"max_connections_per_address" default:"250" check:"0 to 1000000"`
-	// MaxScans is how many lists that read many messages run at once, MaxPlans how many
-	// plans are made at once.
+	// MaxScans limits how many lists of many messages are read at once. MaxPlans limits how many plans are made at once.
 	MaxScans int `yaml:"max_scans" default:"4" check:"1 to 1000"`
 	MaxPlans int `yaml:"max_plans" default:"2" check:"1 to 1000"`
-	// MaxExports is how many exports run at once.
+	// MaxExports limits the exports that run at once.
 	MaxExports int `yaml:"max_exports" default:"4" check:"1 to 1000"`
 	// TrustedProxies are addresses and CIDRs whose X-Forwarded-For header is believed.
 	TrustedProxies []string `yaml:"trusted_proxies" check:"proxy"`
@@ -59,8 +55,7 @@ type Server struct {
 	CORSOrigins []string `yaml:"cors_origins" check:"origin"`
 	// ShutdownTimeout is how long a stop waits for requests in flight.
 	ShutdownTimeout Duration `yaml:"shutdown_timeout" default:"20s"`
-	// DrainDelay is how long /readyz answers 503 before connections are refused. Load
-	// balancers can remove this server meanwhile.
+	// DrainDelay is how long /readyz answers 503 before connections are refused, so that load balancers can remove this server.
 	DrainDelay Duration  `yaml:"drain_delay" default:"3s"`
 	TLS        ServerTLS `yaml:"tls"`
 }
@@ -68,7 +63,7 @@ type Server struct {
 // Address is host:port for net.Listen.
 func (v Server) Address() string { return net.JoinHostPort(v.Host, strconv.Itoa(v.Port)) }
 
-// Hosts returns the names of the server: of PublicURL and AllowedHosts.
+// Hosts returns the names of the server: the host of PublicURL, and AllowedHosts.
 func (v Server) Hosts() []string {
 	hosts := slices.Clone(v.AllowedHosts)
 	if public, err := url.Parse(v.PublicURL); err == nil && public.Hostname() != "" {
@@ -80,7 +75,7 @@ func (v Server) Hosts() []string {
 // Proxies returns TrustedProxies of a valid configuration.
 func (v Server) Proxies() []netip.Prefix { return networksOf(v.TrustedProxies) }
 
-// networksOf reads the networks of a valid configuration.
+// networksOf parses the networks of a valid configuration.
 func networksOf(texts []string) []netip.Prefix {
 	networks := make([]netip.Prefix, len(texts))
 	for i, text := range texts {
@@ -89,7 +84,7 @@ func networksOf(texts []string) []netip.Prefix {
 	return networks
 }
 
-// parseNetwork reads a CIDR, or an address as a network of its own.
+// parseNetwork reads a CIDR. An address becomes the network that has only this address.
 func parseNetwork(text string) (netip.Prefix, error) {
 	if address, err := netip.ParseAddr(text); err == nil {
 		return address.Unmap().Prefix(address.Unmap().BitLen())
@@ -99,12 +94,12 @@ func parseNetwork(text string) (netip.Prefix, error) {
 }
 
 func (v Server) validate(s section) {
-	// A client may use half of the memory, and a list needs 22 MiB.
+	// A client may use half of the memory. A list needs 22 MiB, or 38 MiB with masking.
 	s.refuse(v.AnswerMemory != 0 && v.AnswerMemory < 64<<20,
 		"answer_memory", "must be at least 64MiB, or 0 for half of the memory limit, not %s", v.AnswerMemory)
 	s.refuse(v.HeaderLimit <= v.URLLimit || v.HeaderLimit > 1<<20,
 		"header_limit", "must be more than server.url_limit (%s), which it includes, and at most 1MiB, not %s", v.URLLimit, v.HeaderLimit)
-	// An answer after the deadline of its own request would never be sent.
+	// An answer after the deadline of its own request is never sent.
 	s.refuse(v.RequestTimeout <= v.RetryWait,
 		"request_timeout", "must be longer than server.retry_wait (%s), not %s", v.RetryWait, v.RequestTimeout)
 	s.refuse(v.WriteTimeout <= v.RequestTimeout,

@@ -8,20 +8,18 @@ import (
 	"fmt"
 )
 
-// ServerTLS names the PEM files of the API's HTTPS. Without a certificate the API serves
-// plain HTTP.
+// ServerTLS are the PEM files for the API's HTTPS. Without a certificate the API serves plain HTTP.
 type ServerTLS struct {
 	CertFile string `yaml:"cert_file"`
 	KeyFile  string `yaml:"key_file"`
-	// ClientCAFile holds the authorities of client certificates. With this file, every client
-	// needs a certificate.
+	// ClientCAFile has the certificate authorities for client certificates. If it is set, every client needs a certificate.
 	ClientCAFile string `yaml:"client_ca_file"`
 }
 
 // Configured reports whether the API serves HTTPS.
 func (t ServerTLS) Configured() bool { return t.CertFile != "" }
 
-// Config reads the files and returns the server's TLS configuration.
+// Config reads the files and returns the TLS configuration of the server.
 func (t ServerTLS) Config() (*tls.Config, error) {
 	pair, err := t.certificate()
 	if err != nil {
@@ -38,7 +36,7 @@ func (t ServerTLS) Config() (*tls.Config, error) {
 	if config.ClientCAs, err = readAuthorities("server.tls.client_ca_file", t.ClientCAFile); err != nil {
 		return nil, err
 	}
-	// VerifyConnection also checks resumed sessions, so a renewed file applies to them.
+	// VerifyConnection is also called for resumed sessions, so a renewed file applies to resumed sessions too.
 	config.ClientAuth = tls.RequireAnyClientCert
 	config.VerifyConnection = func(state tls.ConnectionState) error {
 		return verifyClient(state.PeerCertificates, config.ClientCAs, pair.Certificate[0])
@@ -46,8 +44,8 @@ func (t ServerTLS) Config() (*tls.Config, error) {
 	return config, nil
 }
 
-// HealthcheckConfig is for a client on the same machine. The client presents the server's own certificate,
-// and does not verify the certificate of the server, since it does not name the loopback address.
+// HealthcheckConfig is the configuration of a client on the same machine. The client presents the server's own certificate. It
+// does not verify the server's certificate, since that certificate does not name the loopback address.
 func (t ServerTLS) HealthcheckConfig() (*tls.Config, error) {
 	pair, err := t.certificate()
 	if err != nil {
@@ -56,7 +54,7 @@ func (t ServerTLS) HealthcheckConfig() (*tls.Config, error) {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		InsecureSkipVerify: true, //nolint:gosec // the connection stays on this machine and carries no secret
-		// The field Certificates would offer nothing to a server that asks for other authorities.
+		// A certificate in Certificates is not sent if the server asks for other certificate authorities.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
 	}, nil
 }
@@ -65,8 +63,8 @@ func (t ServerTLS) certificate() (tls.Certificate, error) {
 	return readCertificate("server.tls.cert_file", t.CertFile, "server.tls.key_file", t.KeyFile)
 }
 
-// verifyClient accepts certificates of the authorities, and the server's own certificate: only the
-// health check presents it.
+// verifyClient accepts client certificates of the authorities. It also accepts the server's own certificate, which only the
+// health check presents.
 func verifyClient(chain []*x509.Certificate, authorities *x509.CertPool, own []byte) error {
 	if len(chain) == 0 {
 		return errors.New("server.tls.client_ca_file: the client has no certificate")

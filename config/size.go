@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Size is a number of bytes, written as a plain number or with the units
-// B, KiB, MiB and GiB. Every size is below 2 GiB.
+// Size is a number of bytes. It is written as a plain number, or with one of the units B, KiB, MiB and GiB. Every size is below
+// 2 GiB.
 type Size int
 
 var sizeUnits = []struct {
@@ -36,7 +36,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 // Bytes is the size as a number.
 func (s Size) Bytes() int { return int(s) }
 
-// String is the form that UnmarshalText reads, in the largest unit that is exact.
+// String is the form that UnmarshalText reads. It has the largest unit in which the size is a whole number.
 func (s Size) String() string {
 	for _, u := range sizeUnits {
 		if s != 0 && int64(s)%u.bytes == 0 {

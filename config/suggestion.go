@@ -1,8 +1,8 @@
 package config
 
-// suggestion completes the message about an unknown name with the known name that needs the fewest changes.
+// suggestion completes the error about an unknown name. It suggests the known name that needs the fewest changes.
 func suggestion(name string, known []string) string {
-	text, distance := "", len(name)/3+2 // a name that needs more changes was hardly meant
+	text, distance := "", len(name)/3+2 // a name that needs more changes was probably not meant
 	for _, candidate := range known {
 		if d := editDistance(name, candidate); d < distance {
 			text, distance = "; did you mean "+candidate+"?", d
@@ -11,7 +11,7 @@ func suggestion(name string, known []string) string {
 	return text
 }
 
-// editDistance is the number of bytes that must be inserted, removed or changed.
+// editDistance is the number of bytes that must be inserted, removed or replaced.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

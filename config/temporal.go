@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Temporal is the server that runs the workflows. The sources of its address and
-// credentials are, highest precedence first:
+// Temporal is the server that runs the workflows. Its address and credentials come from these sources, the highest precedence
+// first:
 //
 //  1. this program's variables, DLQ_TEMPORAL_ADDRESS and the like;
 //  2. Temporal's variables, TEMPORAL_ADDRESS, TEMPORAL_API_KEY, TEMPORAL_TLS_…;
@@ -22,17 +22,17 @@ import (
 //  4. the temporal section of the file;
 //  5. the default profile of Temporal's own configuration file.
 //
-// A profile and the section are never mixed, except for the namespace: the API key of
-// either must not be sent to the address of the other.
+// The values of a profile and of the section are never mixed, except for the namespace. Otherwise the API key of one server
+// could be sent to the address of another.
 type Temporal struct {
 	// Address is host:port; empty if not configured.
 	Address   string `yaml:"address" check:"host:port"`
 	Namespace string `yaml:"namespace" default:"default" check:"required"`
 	TaskQueue string `yaml:"task_queue" default:"dlq-manager" check:"required"`
-	// UIURL is the Web UI's address, for links in answers.
+	// UIURL is the base URL of the Web UI, for links in answers.
 	UIURL        string `yaml:"ui_url" check:"web URL"`
 	StaticAPIKey Secret `yaml:"api_key"`
-	// APIKeyFile is read for every call.
+	// APIKeyFile is read again for every call.
 	APIKeyFile string      `yaml:"api_key_file" file:"secret"`
 	TLS        TemporalTLS `yaml:"tls"`
 
@@ -42,24 +42,22 @@ type Temporal struct {
 
 // TemporalTLS configures the encryption of connections.
 type TemporalTLS struct {
-	// Enabled may be omitted: files, a server name or an API key imply TLS.
+	// Enabled may be omitted, since files, a server name or an API key imply TLS.
 	Enabled *bool `yaml:"enabled"`
 	TLS
 }
 
-// Configured reports whether an address is configured. Otherwise ClientOptions uses
-// client.DefaultHostPort.
+// Configured reports whether an address is configured. Without an address, ClientOptions uses client.DefaultHostPort.
 func (t Temporal) Configured() bool { return t.Address != "" }
 
-// APIKey returns the current API key; empty when none is configured.
+// APIKey returns the current API key. It is empty when no key is configured.
 func (t Temporal) APIKey() (string, error) {
 	return secretFrom(t.StaticAPIKey, "temporal.api_key_file", t.APIKeyFile)
 }
 
-// A connection that is idle for keepAliveTime is pinged, and closed if no answer comes
-// within keepAliveTimeout: after 15 seconds in all, where the SDK takes 45. Servers
-// refuse clients that ping more often than every 10 seconds. The eleventh second is a
-// margin for the network's jitter.
+// A connection that is idle for keepAliveTime is pinged. It is closed if no answer comes within keepAliveTimeout, so after 15
+// seconds in all. The SDK's default is 45 seconds. Servers refuse clients that ping more often than every 10 seconds. The
+// eleventh second is a margin for the network's jitter.
 const (
 	keepAliveTime    = 11 * time.Second
 	keepAliveTimeout = 4 * time.Second
@@ -92,7 +90,7 @@ func (t Temporal) ClientOptions() (client.Options, error) {
 	return options, nil
 }
 
-// profile converts the section to Temporal's own configuration type.
+// profile converts the section to the configuration type of the Temporal SDK.
 func (t Temporal) profile() envconfig.ClientConfigProfile {
 	profile := envconfig.ClientConfigProfile{TLS: t.TLS.profile()}
 	if t.resolved != nil {
@@ -118,7 +116,7 @@ func (t TemporalTLS) profile() *envconfig.ClientConfigTLS {
 
 func (t Temporal) checkFiles(path string) error {
 	var err error
-	if t.TLS.checkFiles(path+".tls") == nil { // else the section tls reports the error
+	if t.TLS.checkFiles(path+".tls") == nil { // otherwise the section tls reports the error
 		_, err = t.ClientOptions()
 	}
 	return err

@@ -11,8 +11,7 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 )
 
-// resolveTemporal merges Temporal's profiles and variables with the section's values,
-// in the order that the type Temporal documents, and writes the result to t.
+// resolveTemporal merges Temporal's profiles and variables into t, in the order that the comment of the type Temporal has.
 func (r *report) resolveTemporal(t *Temporal, env environment) {
 	named := env["TEMPORAL_PROFILE"] != "" || env["TEMPORAL_CONFIG_FILE"] != ""
 	path := cmp.Or(env["TEMPORAL_CONFIG_FILE"], defaultProfilePath(env))
@@ -46,7 +45,7 @@ func (r *report) resolveTemporal(t *Temporal, env environment) {
 	}
 }
 
-// applyOwnVariables lets DLQ_TEMPORAL_… override all other sources.
+// applyOwnVariables makes the variables DLQ_TEMPORAL_… override all other sources.
 func (r *report) applyOwnVariables(t *Temporal, own Temporal) {
 	fromVariable := func(key string) bool { return r.sources["temporal."+key].variable != "" }
 	if fromVariable("address") {
@@ -65,20 +64,19 @@ func (r *report) applyOwnVariables(t *Temporal, own Temporal) {
 	}
 }
 
-// namesConnection reports whether the section or a DLQ_ variable sets the address, TLS
-// or credentials.
+// namesConnection reports whether the section or a DLQ_ variable sets the address, the TLS settings or the credentials.
 func (r *report) namesConnection() bool {
 	keys := []string{"temporal.address", "temporal.api_key", "temporal.api_key_file", "temporal.tls"}
 	return slices.ContainsFunc(keys, r.given)
 }
 
-// storedProfile reads the profile from Temporal's own configuration file. The result is empty
-// without such a profile, unless a variable names the file or the profile: then the error says so.
+// storedProfile reads the profile from Temporal's own configuration file. Without such a profile the result is empty. If a
+// variable names a file or a profile that does not exist, the result is an error.
 func storedProfile(path string, env environment) (envconfig.ClientConfigProfile, error) {
 	if path == "" && env["TEMPORAL_PROFILE"] == "" {
 		return envconfig.ClientConfigProfile{}, nil
 	}
-	if named := env["TEMPORAL_CONFIG_FILE"]; named != "" { // envconfig accepts a file that does not exist
+	if named := env["TEMPORAL_CONFIG_FILE"]; named != "" { // envconfig ignores a missing file
 		if _, err := os.Stat(named); err != nil {
 			return envconfig.ClientConfigProfile{}, err
 		}
@@ -90,8 +88,7 @@ func storedProfile(path string, env environment) (envconfig.ClientConfigProfile,
 	})
 }
 
-// defaultProfilePath is the path that Temporal's own tools use. It follows from env, not
-// from the environment of the process.
+// defaultProfilePath is the path that Temporal's own tools use. It depends on env, and not on the environment of the process.
 func defaultProfilePath(env environment) string {
 	var base string
 	switch runtime.GOOS {
@@ -112,7 +109,7 @@ func defaultProfilePath(env environment) string {
 	return filepath.Join(base, "temporalio", "temporal.toml")
 }
 
-// Environ and LookupEnv implement Temporal's interface for sources of variables.
+// Environ is part of Temporal's interface for sources of variables.
 func (e environment) Environ() []string {
 	entries := make([]string, 0, len(e))
 	for name, value := range e {
@@ -121,7 +118,7 @@ func (e environment) Environ() []string {
 	return entries
 }
 
-// LookupEnv returns a variable and whether it is set.
+// LookupEnv returns the value of a variable, and whether the variable is set.
 func (e environment) LookupEnv(name string) (string, bool) {
 	value, ok := e[name]
 	return value, ok

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// renewedTLS reads the certificates of a profile for every connection. gRPC itself would keep
-// the certificates that the program has read at its start.
+// renewedTLS reads the certificates of a profile again for every connection. gRPC itself would keep the certificates from the
+// start of the program.
 type renewedTLS struct {
 	credentials.TransportCredentials
 	profile envconfig.ClientConfigProfile
@@ -27,7 +27,7 @@ func (r renewedTLS) ClientHandshake(ctx context.Context, authority string, conn 
 	return credentials.NewTLS(current).ClientHandshake(ctx, authority, conn)
 }
 
-// Clone is called for every client of gRPC.
+// Clone is called for every gRPC client.
 func (r renewedTLS) Clone() credentials.TransportCredentials {
 	return renewedTLS{r.TransportCredentials.Clone(), r.profile}
 }

@@ -7,24 +7,22 @@ import (
 	"os"
 )
 
-// TLS names the PEM files of connections to a dependency, whose certificate is always verified.
+// TLS are the PEM files for connections to a dependency. The certificate of the dependency is always verified.
 type TLS struct {
-	// CAFile holds the trusted certificates; empty means the system's.
+	// CAFile has the certificates to trust. If it is empty, the system's certificates are trusted.
 	CAFile string `yaml:"ca_file"`
-	// CertFile and KeyFile are the client's own, for mTLS.
+	// CertFile and KeyFile are the client's certificate and its key, for mTLS.
 	CertFile string `yaml:"cert_file"`
 	KeyFile  string `yaml:"key_file"`
-	// ServerName is the expected name in the server's certificate, if not
-	// the host name.
+	// ServerName is the name that the server's certificate must have, if it is not the host name.
 	ServerName string `yaml:"server_name"`
 
-	path string // of the section, for errors
+	path string // the path of the section, for errors
 }
 
 func (t TLS) isSet() bool { return t.CAFile+t.CertFile+t.KeyFile+t.ServerName != "" }
 
-// Config returns the TLS configuration. The files are read, so call Config for every new
-// connection.
+// Config returns the TLS configuration. It reads the files, so call it for every new connection.
 func (t TLS) Config() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	var err error
@@ -51,12 +49,12 @@ func (t TLS) checkFiles(path string) error {
 
 func (t TLS) validate(s section) { s.checkPair(t.CertFile, t.KeyFile) }
 
-// checkPair checks that a certificate and its key are given together.
+// checkPair refuses a certificate without a key, and a key without a certificate.
 func (s section) checkPair(certFile, keyFile string) {
 	s.refuse((certFile == "") != (keyFile == ""), "", "cert_file and key_file belong together: set both or neither")
 }
 
-// readAuthorities reads the trusted certificates of a PEM file. Its errors name the key.
+// readAuthorities reads the trusted certificates of a PEM file. The error names the key of the configuration.
 func readAuthorities(key, path string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(path)
 	if err != nil {
@@ -69,7 +67,7 @@ func readAuthorities(key, path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// readCertificate reads a certificate and its private key. Its errors name the keys of the configuration.
+// readCertificate reads a certificate and its private key. The error names the keys of the configuration.
 func readCertificate(certKey, certFile, keyKey, keyFile string) (tls.Certificate, error) {
 	certificate, err := os.ReadFile(certFile)
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// Tracing sends traces to an OpenTelemetry collector. Nothing is traced without an endpoint.
+// Tracing sends traces to an OpenTelemetry collector. Without an endpoint no traces are made.
 type Tracing struct {
 	// Endpoint is the URL of the collector. With https the connection is encrypted.
 	Endpoint string `yaml:"endpoint" check:"web URL"`
 	// Protocol is the transport of OTLP.
 	Protocol string `yaml:"protocol" default:"grpc" check:"one of grpc, http/protobuf"`
-	// SampleRatio is the share of the traces that are kept, for traces that begin here. A trace
-	// that a client began is kept if the client keeps the trace.
+	// SampleRatio is the share of traces that are kept, for traces that begin in the manager. A trace that a client began is
+	// kept if the client keeps it.
 	SampleRatio Ratio `yaml:"sample_ratio" default:"1"`
 	TLS         TLS   `yaml:"tls"`
 }
@@ -35,7 +35,7 @@ func (r Ratio) MarshalText() ([]byte, error) {
 // UnmarshalText reads a number such as 0.01.
 func (r *Ratio) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || !(n >= 0 && n <= 1) { // this form also refuses NaN
+	if err != nil || !(n >= 0 && n <= 1) { // NaN is refused too
 		return fmt.Errorf("must be a number from 0 to 1, such as 0.01, not %q", text)
 	}
 	*r = Ratio(n)

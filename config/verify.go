@@ -2,16 +2,16 @@ package config
 
 import "dlqmanager/dlq"
 
-// Verify configures how the manager finds out whether consumers got past delivered messages.
+// Verify configures how the manager finds out whether consumers have processed delivered messages.
 type Verify struct {
-	// ConsumerGroups maps globs of original topics to the consumer groups that read them. They
-	// win over the groups that headers name.
+	// ConsumerGroups maps globs of original topics to the consumer groups that read them. It overrides the groups that headers
+	// name.
 	ConsumerGroups map[string]string `yaml:"consumer_groups"`
-	// Interval is how often the committed offsets are fetched.
+	// Interval is the time between two fetches of the committed offsets.
 	Interval Duration `yaml:"interval" default:"10s" check:"at least 1s; at most 1m"`
 }
 
-// Groups returns the groups for the store. The configuration is valid, so there is no error.
+// Groups returns the consumer groups for the store. The configuration is valid, so there is no error.
 func (v Verify) Groups() *dlq.VerifyGroups {
 	groups, _ := dlq.NewVerifyGroups(v.ConsumerGroups)
 	return groups
