@@ -1,5 +1,5 @@
-// Package auth finds out who sends a request. Tokens and OIDC each verify a kind of
-// bearer token; First tries both. Roles and permissions are in package dlq.
+// Package auth finds out who sends a request. Tokens and OIDC verify two kinds of bearer tokens. First tries both. Roles and
+// permissions are in package dlq.
 package auth
 
 import (
@@ -12,8 +12,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Authenticator verifies bearer tokens. The error wraps dlq.ErrUnauthenticated or
-// dlq.ErrUnavailable. Its text may be shown to the sender.
+// Authenticator verifies bearer tokens. The error wraps dlq.ErrUnauthenticated or dlq.ErrUnavailable. The sender may see its
+// text.
 type Authenticator interface {
 	Authenticate(ctx context.Context, token string) (dlq.Principal, error)
 }
@@ -21,7 +21,7 @@ type Authenticator interface {
 // Reason is why a token was refused, as a label of a metric.
 type Reason string
 
-// The reasons.
+// The reasons why tokens are refused.
 const (
 	ReasonMissing     Reason = "missing"
 	ReasonMalformed   Reason = "malformed"
@@ -44,7 +44,7 @@ var Reasons = []Reason{
 type RefusedError struct {
 	Reason Reason
 	text   string
-	// foreign is set if another authenticator may accept the token.
+	// foreign is set if the token is of another kind, which another authenticator may accept.
 	foreign bool
 }
 
@@ -61,7 +61,7 @@ func refuse(reason Reason, format string, args ...any) error {
 // maxToken is the longest token that is parsed, in bytes.
 const maxToken = 8 << 10
 
-// checkSize refuses tokens before anything parses them.
+// checkSize refuses an empty token, and a token that is too long. It runs before the token is parsed.
 func checkSize(token string) error {
 	switch {
 	case token == "":
@@ -78,8 +78,8 @@ func errForeign() error {
 	return &RefusedError{Reason: ReasonMalformed, text: "this is not a token of a kind that is accepted here", foreign: true}
 }
 
-// First tries the authenticators in turn, and counts the failures. Each token is of a single kind, so
-// the first authenticator that knows the kind decides.
+// First tries the authenticators in turn, and counts the failures. A token is of one kind only, so the first authenticator that
+// knows this kind decides.
 func First(registerer prometheus.Registerer, authenticators ...Authenticator) Authenticator {
 	return &first{authenticators, newFailures(registerer)}
 }

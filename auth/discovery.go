@@ -17,25 +17,24 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// fetchTimeout limits the two requests of a fetch together.
+// fetchTimeout limits a fetch, which has two requests.
 const fetchTimeout = 5 * time.Second
 
-// maxAnswer limits an answer of the provider, in bytes.
+// maxAnswer limits the size of the provider's answer, in bytes.
 const maxAnswer = 1 << 20
 
 // maxErrorText limits an error of go-oidc in the log, in characters.
 const maxErrorText = 300
 
-// asymmetric are the algorithms that may sign tokens. HMAC is not among them: everybody who can
-// verify a token of HMAC can also make tokens.
+// asymmetric are the algorithms that may sign tokens. HMAC is left out: whoever can verify a token with HMAC can also make
+// tokens.
 var asymmetric = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// discover fetches the metadata and the keys of the identity provider. Every call discovers the
-// address of the keys again and makes new connections, so that a new address or certificate
-// needs no restart.
+// discover fetches the metadata and the keys of the identity provider. Every call makes new connections and finds the URL of
+// the keys again, so that a new URL or a new certificate needs no restart.
 func (o *OIDCOptions) discover(ctx context.Context) (*metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -44,7 +43,7 @@ func (o *OIDCOptions) discover(ctx context.Context) (*metadata, error) {
 		return nil, err
 	}
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), o.Issuer)
-	if err != nil { // the text of the error may have the whole answer
+	if err != nil { // the error's text may have the whole answer
 		return nil, fmt.Errorf("discovery: %.*s", maxErrorText, err.Error())
 	}
 	var announced struct {
@@ -68,7 +67,7 @@ func (o *OIDCOptions) discover(ctx context.Context) (*metadata, error) {
 	return m, nil
 }
 
-// checkAddress refuses keys over plain HTTP, unless the issuer's own URL is plain HTTP too.
+// checkAddress refuses to fetch keys over plain HTTP, unless the URL of the issuer is plain HTTP too.
 func (o *OIDCOptions) checkAddress(keys string) error {
 	issuer, err := url.Parse(o.Issuer)
 	if err != nil {
@@ -107,11 +106,11 @@ func fetchKeys(ctx context.Context, client *http.Client, address string) (keys, 
 	return keys, short, nil
 }
 
-// minRSABits is the length of the shortest RSA key whose signatures are accepted.
+// minRSABits is the length of the shortest RSA key that is accepted, in bits.
 const minRSABits = 2048
 
-// usable returns the keys that verify signatures, and separately the RSA keys that are too short. Other
-// keys are skipped: a provider may have keys of unknown kinds, which must not hide usable keys.
+// usable returns the keys that verify signatures. It also returns the RSA keys that are too short. Other keys are skipped: a
+// provider may have keys of unknown kinds, and they must not hide the usable keys.
 func usable(set []json.RawMessage) (keys, short []jose.JSONWebKey) {
 	for _, raw := range set {
 		var key jose.JSONWebKey
@@ -132,7 +131,7 @@ func usable(set []json.RawMessage) (keys, short []jose.JSONWebKey) {
 	return keys, short
 }
 
-// client returns a client that follows no redirects: they could leave the provider.
+// client returns an HTTP client that follows no redirects, since a redirect could lead to another server.
 func (o *OIDCOptions) client() (*http.Client, error) {
 	transport := &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}
 	if o.TLS != nil {
@@ -148,7 +147,7 @@ func (o *OIDCOptions) client() (*http.Client, error) {
 	}, nil
 }
 
-// bounded limits the size of answers.
+// bounded limits the size of answers in bytes.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {

@@ -15,16 +15,15 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Times of the keys.
+// Times for fetching and keeping the keys of a provider.
 const (
-	// keysEvery is how often the keys are fetched, and so how long a removed key is accepted.
+	// keysEvery is the time between two fetches of the keys. A removed key is accepted for at most this time.
 	keysEvery = time.Minute
 	// keysRetry is the time between two attempts while the provider does not answer.
 	keysRetry = 10 * time.Second
-	// keysPause is the shortest time between two fetches for unknown keys, over all
-	// clients that send tokens with unknown keys.
+	// keysPause is the shortest time between two fetches for unknown keys, whichever clients send tokens with unknown keys.
 	keysPause = 5 * time.Second
-	// keysValid is how long known keys are accepted while the provider does not answer.
+	// keysValid is how long the known keys are accepted while the provider does not answer.
 	keysValid = time.Hour
 )
 
@@ -36,11 +35,11 @@ type issuer struct {
 	log     *zap.Logger
 
 	mu      sync.Mutex
-	known   *metadata // nil before the first answer
-	fetched time.Time // when known was asked for
-	asked   time.Time // when the last attempt began
-	failed  error     // of the last attempt
-	since   time.Time // when the attempts began to fail
+	known   *metadata // nil before the first fetch has succeeded
+	fetched time.Time // when the fetch of known began
+	asked   time.Time // when the latest fetch began
+	failed  error     // the error of the latest fetch
+	since   time.Time // when the fetches began to fail
 
 	fetches  singleflight.Group
 	fetching bool
@@ -65,7 +64,7 @@ func (i *issuer) run(ctx context.Context) {
 	}
 }
 
-// metadata returns the keys and algorithms of the provider, if they are recent enough.
+// metadata returns the keys and algorithms of the provider. If they are older than keysValid, it returns errNoProvider.
 func (i *issuer) metadata() (*metadata, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -75,8 +74,8 @@ func (i *issuer) metadata() (*metadata, error) {
 	return i.known, nil
 }
 
-// keys returns the keys that may have signed a token. For an unknown key the keys are fetched
-// again, but not for every token.
+// keys returns the keys that may have signed a token. If the key is unknown, it fetches the keys again, at most once in
+// keysPause.
 func (i *issuer) keys(ctx context.Context, id, algorithm string) ([]crypto.PublicKey, error) {
 	for range 2 {
 		m, err := i.metadata()
@@ -92,25 +91,24 @@ func (i *issuer) keys(ctx context.Context, id, algorithm string) ([]crypto.Publi
 		if !i.due() {
 			break
 		}
-		_ = i.refresh(ctx) // sets failed, which is read below
+		_ = i.refresh(ctx) // sets failed, which is checked after the loop
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.failed != nil {
-		return nil, errNoProvider // the key may be new
+		return nil, errNoProvider // the key may be newer than the known keys
 	}
 	return nil, refuse(ReasonUnknown, "the token is signed with an unknown key")
 }
 
-// due reports whether keys may be fetched for an unknown key, or are being fetched.
+// due reports whether a fetch for an unknown key may begin, or already runs.
 func (i *issuer) due() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.fetching || i.options.now().Sub(i.asked) >= keysPause
 }
 
-// refresh fetches the keys. Concurrent calls share a fetch, which continues when the request
-// that began it ends.
+// refresh fetches the keys. Concurrent calls share one fetch. The fetch goes on if the request that began it has ended.
 func (i *issuer) refresh(ctx context.Context) error {
 	fetch := func() (any, error) { return nil, i.fetch(context.WithoutCancel(ctx)) }
 	select {
@@ -146,12 +144,11 @@ func (i *issuer) fetch(ctx context.Context) error {
 				zap.String("key", key.KeyID), zap.Int("least_bits", minRSABits))
 		}
 	}
-	i.known, i.fetched, i.failed = m, i.asked, nil // from its start: a key may have been removed during the fetch
+	i.known, i.fetched, i.failed = m, i.asked, nil // not the time now: a key may have been removed during the fetch
 	return nil
 }
 
-// check returns a notice while the provider does not answer. The notice has Unavailable set when
-// there are no valid keys.
+// check returns a notice while the provider does not answer. Unavailable is set in the notice when there are no valid keys.
 func (i *issuer) check() error {
 	if _, err := i.metadata(); err != nil {
 		return &dlq.NoticeError{Notice: "the identity provider does not answer; its tokens cannot be verified", Unavailable: true}
@@ -165,14 +162,15 @@ func (i *issuer) check() error {
 		i.since.UTC().Format(time.RFC3339), i.fetched.Add(keysValid).UTC().Format(time.RFC3339))}
 }
 
-// metadata has the keys and the algorithms that a provider announced.
+// metadata has the keys and the algorithms that a provider announces.
 type metadata struct {
 	algorithms []jose.SignatureAlgorithm
 	set        []jose.JSONWebKey
-	short      []jose.JSONWebKey // RSA keys of fewer than minRSABits
+	short      []jose.JSONWebKey // RSA keys with fewer than minRSABits
 }
 
-// find returns the keys of a set with this id and algorithm. A token without a key id may be signed with any key.
+// find returns the keys of a set with this id and algorithm. Without a key id in the token, the id is empty and every key may
+// have signed it.
 func find(set []jose.JSONWebKey, id, algorithm string) []crypto.PublicKey {
 	var keys []crypto.PublicKey
 	for _, key := range set {

@@ -13,12 +13,13 @@ func newFailures(registerer prometheus.Registerer) *prometheus.CounterVec {
 	}, []string{"reason"})
 	registerer.MustRegister(failures)
 	for _, reason := range Reasons {
-		failures.WithLabelValues(string(reason)) // starts at 0, so that rates see the first failure
+		failures.WithLabelValues(string(reason)) // starts at 0, so that rates include the first failure
 	}
 	return failures
 }
 
-// Expiry exports when the next token of the file expires. There is no label for the names of tokens, since a file may have many.
+// Expiry exports when the next token of the file expires. It has no label with the names of tokens, since a file may have many
+// tokens.
 func (t *Tokens) Expiry() prometheus.Collector { return tokensExpiry{t} }
 
 type tokensExpiry struct{ tokens *Tokens }

@@ -17,13 +17,13 @@ import (
 	"dlqmanager/dlq"
 )
 
-// tokenPrefix marks static tokens, also for scanners of secrets.
+// tokenPrefix is the beginning of static tokens. Secret scanners can search for it.
 const tokenPrefix = "dlqm_"
 
 // NewToken returns a random token.
 func NewToken() string {
 	var secret [32]byte
-	_, _ = rand.Read(secret[:]) // never fails
+	_, _ = rand.Read(secret[:]) // rand.Read never fails
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
 }
 
@@ -54,12 +54,12 @@ func (e Entry) Marshal(token string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = parseTokens(data) // refuses names and topics that the API would refuse
+	_, err = parseTokens(data) // refuses an entry that the API would refuse
 	return data, err
 }
 
-// Append appends an entry to a file of tokens, and creates the file with mode 0600. It refuses
-// an entry whose name the file has already.
+// Append appends an entry to a file of tokens. If there is no file, it creates the file with mode 0600. It refuses an entry if
+// the file already has its name.
 func Append(path string, entry []byte) error {
 	data, err := readTokensFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +70,7 @@ func Append(path string, entry []byte) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	if string(bytes.TrimSpace(data)) == "[]" { // in YAML, no entries can follow []
+	if string(bytes.TrimSpace(data)) == "[]" { // in YAML, an entry cannot follow []
 		return os.WriteFile(path, entry, 0o600)
 	}
 	if len(data) > 0 && data[len(data)-1] != '\n' {
@@ -79,8 +79,8 @@ func Append(path string, entry []byte) error {
 	if _, err := parseTokens(append(bytes.Clone(data), entry...)); err != nil {
 		return fmt.Errorf("%s with the new entry: %w", path, err)
 	}
-	// A single write at the end of the file: the API reads the old or the new content. And the
-	// file keeps its mount and its owner, which a rename would replace.
+	// A single write appends the entry, so the API reads the old or the new content. A rename would replace the mount and the
+	// owner of the file.
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

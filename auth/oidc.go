@@ -17,11 +17,11 @@ import (
 
 // OIDCOptions configure OIDC.
 type OIDCOptions struct {
-	// Issuer is the URL of the identity provider, exactly as in its tokens.
+	// Issuer is the URL of the identity provider, exactly as tokens write it.
 	Issuer string
-	// Audience must be among the audiences of a token.
+	// Audience must be one of the audiences of a token.
 	Audience string
-	// SubjectClaim and RolesClaim name claims; a dot separates the names of nested claims.
+	// SubjectClaim and RolesClaim are names of claims. A dot separates the names of nested claims.
 	SubjectClaim, RolesClaim string
 	// Roles maps values of the roles claim to grants. Other values grant nothing.
 	Roles map[string]dlq.Grant
@@ -34,13 +34,13 @@ type OIDCOptions struct {
 	now func() time.Time // for tests
 }
 
-// OIDC accepts JSON Web Tokens of an identity provider, while Run runs.
+// OIDC accepts JSON Web Tokens of an identity provider. It needs Run to fetch the keys.
 type OIDC struct {
 	options OIDCOptions
 	issuer  *issuer
 }
 
-// NewOIDC returns an OIDC, and does not connect to the provider.
+// NewOIDC returns an OIDC. It does not connect to the provider.
 func NewOIDC(options OIDCOptions) *OIDC {
 	if options.now == nil {
 		options.now = time.Now
@@ -54,12 +54,12 @@ func (o *OIDC) Run(ctx context.Context) { o.issuer.run(ctx) }
 // Check is a readiness check of the provider.
 func (o *OIDC) Check(context.Context) error { return o.issuer.check() }
 
-// tokenTypes are the values of the header typ with which a token may authenticate: ID
-// tokens and access tokens have these values, and logout tokens do not.
+// tokenTypes are the values of the header typ with which a token may authenticate. ID tokens and access tokens have these
+// values. Logout tokens have another value.
 var tokenTypes = []string{"", "jwt", "at+jwt"}
 
-// Authenticate accepts a token with a valid signature, issuer, audience and time. Without a
-// mapped role the principal has no grants.
+// Authenticate accepts a token with a valid signature, issuer, audience and time. If no role of the token is mapped, the
+// principal has no grants.
 func (o *OIDC) Authenticate(ctx context.Context, token string) (dlq.Principal, error) {
 	if err := checkSize(token); err != nil {
 		return dlq.Principal{}, err
@@ -81,13 +81,13 @@ func (o *OIDC) Authenticate(ctx context.Context, token string) (dlq.Principal, e
 	return dlq.Principal{Subject: subject, Method: "oidc", Grants: o.grants(claims)}, nil
 }
 
-// isInvisible reports whether a character could make two subjects look alike.
+// isInvisible reports whether a character could make two different subjects look alike.
 func isInvisible(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) }
 
 // maxSubject is the longest subject, in bytes: the limit of OpenID Connect.
 const maxSubject = 255
 
-// verify checks the signature, and returns the claims.
+// verify checks the signature of a token, and returns the claims.
 func (o *OIDC) verify(ctx context.Context, token string) (map[string]any, error) {
 	metadata, err := o.issuer.metadata()
 	if err != nil {
@@ -130,7 +130,7 @@ func (o *OIDC) checkClaims(claims map[string]any) error {
 	now, skew := o.options.now(), o.options.ClockSkew
 	audiences, isText := texts(claims["aud"])
 	switch {
-	case claims["events"] != nil: // a logout token of a provider that does not set the header typ
+	case claims["events"] != nil: // a logout token may have no header typ
 		return refuse(ReasonMalformed, "a token of this type does not authenticate")
 	case claims["iss"] != o.options.Issuer:
 		return refuse(ReasonIssuer, "the token is from another issuer")
@@ -147,7 +147,7 @@ func (o *OIDC) checkClaims(claims map[string]any) error {
 	}
 }
 
-// texts reads a claim that is a text or a list of texts.
+// texts reads a claim whose value is a text or a list of texts.
 func texts(claim any) (list []any, ok bool) {
 	if _, isText := claim.(string); isText {
 		return []any{claim}, true
@@ -156,14 +156,14 @@ func texts(claim any) (list []any, ok bool) {
 	return list, ok
 }
 
-// after reports whether the time of a claim is later than t. It compares floating-point numbers,
-// since a claim may overflow an integer.
+// after reports whether the time in a claim is later than t. It compares floating-point numbers, since the number may be too
+// large for an integer.
 func after(claims map[string]any, name string, t time.Time) bool {
 	seconds, ok := claims[name].(float64)
 	return ok && seconds > float64(t.UnixMilli())/1000
 }
 
-// grants maps the values of the roles claim. A value that is no text grants nothing.
+// grants maps the values of the roles claim to grants. A value that is no text grants nothing.
 func (o *OIDC) grants(claims map[string]any) []dlq.Grant {
 	values, _ := texts(claim(claims, o.options.RolesClaim))
 	var grants []dlq.Grant
@@ -178,7 +178,7 @@ func (o *OIDC) grants(claims map[string]any) []dlq.Grant {
 	return grants
 }
 
-// claim returns the claim whose name is path, dots included, or else the nested claim at path.
+// claim returns the claim whose whole name is path, even if path has dots. Otherwise it returns the nested claim at path.
 func claim(claims map[string]any, path string) any {
 	if value, ok := claims[path]; ok {
 		return value

@@ -18,13 +18,12 @@ import (
 const (
 	// tokensFresh is the shortest time between two readings of the file.
 	tokensFresh = time.Second
-	// rereadPause is the pause before a changed file is read a second time. The request waits
-	// meanwhile, so that even the first request after a revocation is refused.
+	// rereadPause is the pause before a changed file is read a second time. The request waits for the second reading, so that a
+	// revoked token is refused even in the first request after the revocation.
 	rereadPause = 50 * time.Millisecond
 )
 
-// Tokens knows the static tokens of a file, which is read again when it has changed. A
-// file with an error leaves the tokens as they were.
+// Tokens has the static tokens of a file. A changed file is read again. If the file has an error, the earlier tokens stay.
 type Tokens struct {
 	path string
 	log  *zap.Logger
@@ -33,10 +32,10 @@ type Tokens struct {
 	pause func()
 
 	mu     sync.Mutex
-	read   time.Time // when the file was last read
-	data   []byte    // the content that tokens are from
+	read   time.Time // when the latest reading began
+	data   []byte    // the content of the file, from which tokens was read
 	tokens []staticToken
-	broken error     // the error of the last reading
+	broken error     // the error of the latest reading
 	since  time.Time // when the readings began to fail
 }
 
@@ -61,7 +60,7 @@ func (t *Tokens) Authenticate(_ context.Context, token string) (dlq.Principal, e
 	hash := sha256.Sum256([]byte(token))
 	var found *staticToken
 	tokens := t.current()
-	for i := range tokens { // all tokens, so that the time does not depend on the token
+	for i := range tokens { // compares all tokens, so that the time does not depend on the token
 		if subtle.ConstantTimeCompare(hash[:], tokens[i].hash[:]) == 1 {
 			found = &tokens[i]
 		}
@@ -75,7 +74,7 @@ func (t *Tokens) Authenticate(_ context.Context, token string) (dlq.Principal, e
 	return dlq.Principal{Subject: found.name, Method: "token", Grants: found.grants}, nil
 }
 
-// Check is a readiness check, with a notice while the file has an error.
+// Check is a readiness check. It returns a notice while the file has an error.
 func (t *Tokens) Check(context.Context) error {
 	t.current()
 	t.mu.Lock()
@@ -87,7 +86,7 @@ func (t *Tokens) Check(context.Context) error {
 		"the file of tokens has an error since %s; its earlier tokens remain valid", t.since.UTC().Format(time.RFC3339))}
 }
 
-// current returns the tokens of the file, which it read at most tokensFresh ago.
+// current returns the tokens of the file. It reads the file if the latest reading is older than tokensFresh.
 func (t *Tokens) current() []staticToken {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,8 +97,8 @@ func (t *Tokens) current() []staticToken {
 	return t.tokens
 }
 
-// reload reads the file. New data is used if a second reading finds the same: a file that is still being
-// written may lack the topics or the expiry of its last token. Otherwise the error of the reading before stays.
+// reload reads the file. New content is used if a second reading finds the same content: a file that is still being written may
+// lack the topics or the expiry of its last token. If the contents differ, the error of the earlier reading stays.
 func (t *Tokens) reload() error {
 	data, err := readTokensFile(t.path)
 	if err != nil || t.data != nil && bytes.Equal(data, t.data) {
@@ -120,7 +119,7 @@ func (t *Tokens) reload() error {
 	return nil
 }
 
-// report logs the begin and the end of an error, and not each reading in between.
+// report logs when an error begins, changes and ends. It does not log every reading.
 func (t *Tokens) report(err error) {
 	switch {
 	case err == nil && t.broken != nil:

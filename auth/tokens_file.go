@@ -24,8 +24,7 @@ const maxTokensFile = 1 << 20
 // maxName is the longest name of a token, in bytes.
 const maxName = 128
 
-// hashPrefix names the algorithm of the hashes. Tokens are random, so a hash that is slow
-// to compute would not protect them better.
+// hashPrefix names the algorithm of the hashes. Tokens are random, so a slow hash would not protect them better.
 const hashPrefix = "sha256:"
 
 // staticToken is an entry of the file.
@@ -33,11 +32,11 @@ type staticToken struct {
 	name    string
 	hash    [sha256.Size]byte
 	grants  []dlq.Grant
-	expires time.Time // zero for never
+	expires time.Time // zero if the token does not expire
 }
 
-// fileEntry and fileGrant are the form of the file. Topics is a node, which tells an empty list
-// from a missing list: only a missing list means all topics.
+// fileEntry and fileGrant are the form of the file. Topics is a YAML node, so that an empty list differs from a missing list:
+// only a missing list means all topics.
 type fileEntry struct {
 	Name    string      `yaml:"name"`
 	Hash    string      `yaml:"hash"`
@@ -59,7 +58,7 @@ func (g *fileGrant) UnmarshalYAML(node *yaml.Node) error {
 }
 
 func readTokensFile(path string) ([]byte, error) {
-	// Opening a pipe would wait for a writer.
+	// To open a pipe would mean to wait for a writer.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
@@ -75,7 +74,7 @@ func readTokensFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// parseTokens reads the entries of a file. Errors name the line.
+// parseTokens reads the entries of a file. An error names the line.
 func parseTokens(data []byte) ([]staticToken, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var nodes []yaml.Node
@@ -167,7 +166,7 @@ func (e *fileEntry) grants() ([]dlq.Grant, error) {
 	return grants, nil
 }
 
-// topicsOf returns nil, for all topics, only if the key is missing.
+// topicsOf returns the topics of an entry. It returns nil, which means all topics, only if the key is missing.
 func topicsOf(node *yaml.Node) (topics []string, err error) {
 	if node.IsZero() {
 		return nil, nil
@@ -181,7 +180,7 @@ func topicsOf(node *yaml.Node) (topics []string, err error) {
 	return topics, nil
 }
 
-// decodeStrictly refuses unknown keys. It also refuses an alias, which would hide its keys.
+// decodeStrictly refuses unknown keys. It also refuses an alias, because the keys behind an alias are not checked.
 func decodeStrictly(node *yaml.Node, target any, known ...string) error {
 	if node.Kind != yaml.MappingNode {
 		return errors.New("must be a section of keys and values")
@@ -194,7 +193,7 @@ func decodeStrictly(node *yaml.Node, target any, known ...string) error {
 	return node.Decode(target)
 }
 
-// checkName refuses names that would be unclear in logs and in the audit.
+// checkName refuses names that are unclear in logs and in the audit.
 func checkName(name string) error {
 	switch {
 	case name == "":

@@ -18,29 +18,27 @@ import (
 )
 
 const (
-	// statusNonRetryable is the answer to a message that no retry can deliver. The header with
-	// any status but 2xx means the same.
+	// statusNonRetryable is the status for a message that no retry can deliver. The header headerNonRetryable with a status
+	// other than 2xx means the same.
 	statusNonRetryable = 489
 	headerNonRetryable = "Upstash-Nonretryable-Error" // Go's spelling; servers write Upstash-NonRetryable-Error
 
-	// maxAnswerText is how much of an answer an error quotes, in bytes.
+	// maxAnswerText is the number of bytes of an answer that an error quotes.
 	maxAnswerText = 2 << 10
-	// maxAnswerRead is how much of an answer is read, so that its connection can be reused.
+	// maxAnswerRead is the number of bytes of an answer that are read, so that its connection can be used again.
 	maxAnswerRead = 64 << 10
-	// answerTime is how long reading the body of an answer may take. The result is known by
-	// then, from the status.
+	// answerTime limits the reading of an answer's body. The status has already decided the result.
 	answerTime = time.Second
 
 	maxRetryAfter = time.Hour
 )
 
-// categoryOf decides by the status of an answer other than 2xx. Besides the statuses that
-// product documents name:
-//   - A later attempt may succeed after 408, 409 (a request with the same idempotency key is
-//     still running), 423 and 425.
-//   - The record itself is refused with 411, 414, 415 and 431.
-//   - All other redirects and 4xx, such as 404, 405 and 410, mean that the URL or the endpoint
-//     has to be changed. The message is not at fault, and another attempt soon would not help, as with 401.
+// categoryOf chooses the category by the status of an answer other than 2xx. Documents of products name the meaning of some
+// statuses. The other statuses mean:
+//   - After 408, 409 (a request with the same idempotency key is still running), 423 and 425, a later attempt may succeed.
+//   - With 411, 414, 415 and 431, the endpoint refuses the record itself.
+//   - With other redirects and other 4xx, such as 404, 405 and 410, the URL or the endpoint must be changed. As with 401, the
+//     message is not at fault, and another attempt soon would not help.
 func categoryOf(status int, h http.Header) dlq.Category {
 	if status == statusNonRetryable || strings.EqualFold(strings.TrimSpace(h.Get(headerNonRetryable)), "true") {
 		return dlq.CategoryBadData
@@ -85,24 +83,22 @@ func (t *target) refusal(response *http.Response) error {
 	return err
 }
 
-// isConfiguration tells whether a status refuses all messages, until the URL, the endpoint or
-// its credentials are changed.
+// isConfiguration tells whether a status means that all messages are refused until the URL, the endpoint or its credentials are
+// changed.
 func isConfiguration(category dlq.Category, status int) bool {
 	return category == dlq.CategoryAuth &&
 		(status < 400 || status == http.StatusUnauthorized || status == http.StatusMethodNotAllowed || status == http.StatusGone)
 }
 
-// isAway tells whether a status comes from a proxy whose server is away, or from a server that
-// takes no requests.
+// isAway tells whether a status is from a proxy whose server is away, or from a server that takes no requests now.
 func isAway(status int) bool {
 	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
-// answerText is the beginning of an answer's body, without secrets that the endpoint may have
-// repeated.
+// answerText is the beginning of an answer's body. It leaves out secrets that the endpoint may have repeated.
 func (t *target) answerText(response *http.Response) string {
 	if response.StatusCode == http.StatusSwitchingProtocols {
-		return "" // its body is the bare connection, which the end of ctx does not close
+		return "" // the body is the raw connection, which the end of ctx does not close
 	}
 	data, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswerRead))
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
@@ -111,7 +107,7 @@ func (t *target) answerText(response *http.Response) string {
 	return shorten(t.scrub(dlq.StorableText(string(data))))
 }
 
-// shorten cuts a text at the border of a character.
+// shorten cuts a text, and does not cut a character in two.
 func shorten(text string) string {
 	text = strings.TrimSpace(text)
 	if len(text) <= maxAnswerText {
@@ -120,7 +116,7 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:maxAnswerText], "") + "…"
 }
 
-// scrub removes the secrets of the endpoint, as they are or as a page might quote them.
+// scrub removes the secrets of the endpoint from a text. It also finds secrets that a page has escaped.
 func (t *target) scrub(text string) string {
 	secrets := slices.Concat(t.token.known(), t.secrets.known())
 	if parsed, err := url.Parse(t.url); err == nil && parsed.RawQuery != "" {
@@ -140,10 +136,10 @@ func (t *target) scrub(text string) string {
 	return text
 }
 
-// minScrubbed keeps short values of a query, such as 1, in the answers.
+// minScrubbed is the length of the shortest value that scrub removes. Shorter values of a query, such as 1, stay.
 const minScrubbed = 4
 
-// retryAfter reads the header: seconds, or a date; 0 without the header.
+// retryAfter reads the header Retry-After, which is in seconds or a date. It returns 0 without the header.
 func retryAfter(text string, now time.Time) time.Duration {
 	text = strings.TrimSpace(text)
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
@@ -155,8 +151,8 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// failure is the error of a request without an answer. sent says that the request was
-// written, so that the message may be the cause.
+// failure is the error of a request that got no answer. If sent is set, the request was written, so the message may be the
+// cause.
 func (t *target) failure(err error, sent bool) error {
 	var (
 		refused     *guardError

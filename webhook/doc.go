@@ -1,3 +1,3 @@
-// Package webhook sends dead letters to HTTP endpoints, as Standard Webhooks. Its Publisher
-// has the same method Publish as the publisher of package kafka.
+// Package webhook sends dead letters to HTTP endpoints, as Standard Webhooks describes. Its Publisher has the same method
+// Publish as the publisher of package kafka.
 package webhook

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// guardedNetworks have addresses that are not on the public internet, or that lead to IPv4
-// addresses which the guard cannot see.
+// guardedNetworks have addresses that are not on the public internet. They also have IPv6 addresses that lead to IPv4 addresses
+// which the guard cannot see.
 var guardedNetworks = prefixes(
 	"0.0.0.0/8",       // this host
 	"10.0.0.0/8",      // private
@@ -30,12 +30,12 @@ var guardedNetworks = prefixes(
 	"2001:db8::/32",   // documentation
 	"2002::/16",       // 6to4
 	"3fff::/20",       // documentation
-	// Azure's platform, at the same address in every network; its wire server has credentials.
+	// Azure's platform has this address in every network. Its wire server gives out credentials.
 	"168.63.129.16/32",
 )
 
-// publicIPv6 has all public addresses of IPv6. It does not have loopback, private (fc00::/7),
-// link-local (fe80::/10), multicast, NAT64 (64:ff9b::/96) and IPv4-compatible addresses.
+// publicIPv6 has all public IPv6 addresses. It excludes loopback, private (fc00::/7), link-local (fe80::/10), multicast, NAT64
+// (64:ff9b::/96) and IPv4-compatible addresses.
 var publicIPv6 = netip.MustParsePrefix("2000::/3")
 
 func prefixes(networks ...string) []netip.Prefix {
@@ -46,12 +46,11 @@ func prefixes(networks ...string) []netip.Prefix {
 	return parsed
 }
 
-// guard refuses connections to addresses that are not public, unless they are in a network of
-// the configuration. Each address is checked just before the connection, so a name that
-// resolves to another address each time does not pass.
+// guard refuses connections to addresses that are not public, unless they are in an allowed network. It checks each address
+// just before the connection. So a name that resolves to another address at each look-up does not pass.
 type guard struct{ allowed []netip.Prefix }
 
-// guardError is a refusal of the guard.
+// guardError is the error of a connection that the guard refuses.
 type guardError struct{ address netip.Addr }
 
 func (e *guardError) Error() string {
@@ -73,7 +72,7 @@ func contains(networks []netip.Prefix, address netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
-// control is called with the address of each connection beforehand.
+// control is called with the address of each connection before it is made.
 func (g guard) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	parsed, err := netip.ParseAddrPort(address)
 	if err != nil {

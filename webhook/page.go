@@ -12,18 +12,17 @@ import (
 	"dlqmanager/dlq"
 )
 
-// page has the messages of a call of Publish for an endpoint.
+// page has the messages of one call of Publish for one endpoint.
 type page struct {
 	publisher  *Publisher
 	target     *target
 	envelopes  []dlq.Envelope
 	deliveries []dlq.Delivery
 	closed     bool
-	// chains are the indexes of messages that are sent in turn, and keys the chain
-	// of each key.
+	// A chain has the indexes of messages that are sent one after the other. keys has the chain of each key.
 	chains [][]int
 	keys   map[string]int
-	// stopped is set once further requests would be refused too.
+	// stopped is set once the endpoint would refuse further requests too.
 	stopped atomic.Bool
 }
 
@@ -40,9 +39,9 @@ func (p *page) add(i int, isOrdered bool) {
 	p.chains[chain] = append(p.chains[chain], i)
 }
 
-// run sends the chains, which begin in the order of their first messages.
+// run sends the chains in parallel. They begin in the order of their first messages.
 func (p *page) run(ctx context.Context) {
-	// A request that starts later might not end in time.
+	// A request that begins after this deadline might not end in time.
 	deadline, _ := ctx.Deadline()
 	starting, cancel := context.WithDeadline(ctx, deadline.Add(-p.target.timeout))
 	defer cancel()
@@ -105,13 +104,13 @@ func (p *page) send(ctx, starting context.Context, i int) error {
 	return err
 }
 
-// learn stops the page after a refusal that every message would get: the endpoint is away, its
-// credentials or its configuration are wrong, or the endpoint wants a pause. A 500 says nothing about
+// learn remembers a refusal that every message would get. A page stops if the endpoint is away, or if its credentials or its
+// configuration are wrong. If the endpoint wants a pause, no page sends requests during the pause. A 500 tells nothing about
 // other messages.
 func (p *page) learn(refused *dlq.DeliveryError) {
 	switch {
 	case refused.Category == dlq.CategoryRateLimit:
-		// The answer to a request that was under way does not shorten the pause.
+		// The answer to an older request does not shorten the pause.
 		end, known := time.Now().Add(max(refused.RetryAfter, defaultPause)).UnixNano(), p.target.notBefore.Load()
 		for known < end && !p.target.notBefore.CompareAndSwap(known, end) {
 			known = p.target.notBefore.Load()
@@ -121,6 +120,5 @@ func (p *page) learn(refused *dlq.DeliveryError) {
 	}
 }
 
-// defaultPause is how long an endpoint gets no requests after an answer 429 without a
-// Retry-After.
+// defaultPause is how long an endpoint gets no requests after a 429 without Retry-After.
 const defaultPause = time.Second

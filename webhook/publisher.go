@@ -23,22 +23,21 @@ import (
 // Endpoint is an HTTP endpoint.
 type Endpoint struct {
 	URL string
-	// Timeout is for a request with its answer. At most MaxTimeout.
+	// Timeout limits a request until its answer. It is at most MaxTimeout.
 	Timeout time.Duration
-	// Concurrency is how many requests are in flight at once.
+	// Concurrency limits the requests that are in flight at once.
 	Concurrency int
-	// SecretsFile has the secrets that sign requests, and TokenFile a bearer token. Both may
-	// be empty.
+	// SecretsFile has the secrets that sign requests. TokenFile has a bearer token. Both paths may be empty.
 	SecretsFile, TokenFile string
 }
 
 // Options configure a publisher.
 type Options struct {
 	Endpoints map[string]Endpoint
-	// AllowedNetworks are networks that are not public, and in which endpoints may be.
+	// AllowedNetworks are networks without public addresses in which endpoints may be.
 	AllowedNetworks []netip.Prefix
 	UserAgent       string
-	// Original returns the record of a message before its failure.
+	// Original returns the record of a message as it was before it became a dead letter.
 	Original func(context.Context, *dlq.Envelope) (dlq.Record, error)
 	Metrics  Metrics
 
@@ -47,35 +46,35 @@ type Options struct {
 	transport func(*http.Transport)
 }
 
-// Metrics counts requests.
+// Metrics counts messages, and measures their deliveries.
 type Metrics interface {
-	// Count counts a message for a target, with its error, which is nil for a delivered message.
+	// Count counts a message for a target. err is the error of its delivery, or nil.
 	Count(target string, err error)
 	// Observe adds the duration of a delivery.
 	Observe(context.Context, time.Duration)
 }
 
 const (
-	// MaxTimeout is the longest timeout of an endpoint. It leaves time to wait for a free
+	// MaxTimeout is the longest timeout of an endpoint. It is shorter than maxDuration, which leaves time to wait for a free
 	// connection.
 	MaxTimeout = 15 * time.Second
-	// maxDuration is how long a call of Publish can take. The worker's stop timeout, the
-	// timeouts of the activities and dlq.ReviveAfter are longer.
+	// maxDuration limits a call of Publish. It is shorter than the stop timeout of the worker, the timeouts of the activities
+	// and dlq.ReviveAfter.
 	maxDuration = 18 * time.Second
 
 	dialTimeout = 5 * time.Second
-	// maxIdle is shorter than the time after which common servers and load balancers close a
-	// connection, because a request on a closed connection would be sent again.
+	// maxIdle limits how long an idle connection is kept. Common servers and load balancers close connections later. A request
+	// on a connection that the server has closed would be sent again.
 	maxIdle = 45 * time.Second
 )
 
-// Publisher sends dead letters to HTTP endpoints, and is safe for concurrent use.
+// Publisher sends dead letters to HTTP endpoints. It is safe for concurrent use.
 type Publisher struct {
 	targets map[string]*target // by the name of the target, such as http:shop
 	o       Options
 }
 
-// New reads the secrets, and connects to no endpoint.
+// New returns a Publisher. It reads the secrets, and connects to no endpoint.
 func New(o Options, log *zap.Logger) (*Publisher, error) {
 	p := &Publisher{targets: map[string]*target{}, o: o}
 	for name, endpoint := range o.Endpoints {
@@ -95,17 +94,16 @@ func (p *Publisher) Close() {
 	}
 }
 
-// target is an endpoint that messages are sent to.
+// target is an endpoint to which messages are sent.
 type target struct {
 	name, url, userAgent string
 	timeout              time.Duration
 	token, secrets       *secretFile
 	transport            *http.Transport
-	// slots has room for the requests that are in flight at once.
+	// slots limits the requests that are in flight at once.
 	slots       *semaphore.Weighted
 	concurrency int
-	// notBefore is the time, as nanoseconds since 1970, until which the endpoint wants no
-	// requests.
+	// The endpoint wants no requests before notBefore, in nanoseconds since 1970.
 	notBefore atomic.Int64
 }
 
@@ -126,16 +124,15 @@ func newTarget(name string, endpoint Endpoint, o *Options, log *zap.Logger) (*ta
 		Timeout: min(dialTimeout, t.timeout), KeepAlive: 15 * time.Second, ControlContext: guard{o.AllowedNetworks}.control, Resolver: o.resolver,
 	}
 	t.transport = &http.Transport{
-		// A proxy would connect to addresses that the guard does not see, so there is none,
-		// whatever HTTP_PROXY says.
+		// HTTP_PROXY is ignored, because a proxy would connect to addresses that the guard does not see.
 		Proxy:               nil,
 		DialContext:         dialer.DialContext,
-		ForceAttemptHTTP2:   true, // the default, but for a custom dialer
+		ForceAttemptHTTP2:   true, // the default is false with a custom dialer
 		TLSHandshakeTimeout: min(dialTimeout, t.timeout),
-		DisableCompression:  true, // a small answer must not become large
+		DisableCompression:  true, // a small compressed answer could become very large
 		MaxIdleConnsPerHost: t.concurrency, MaxConnsPerHost: t.concurrency, IdleConnTimeout: maxIdle,
 		MaxResponseHeaderBytes: maxAnswerRead,
-		// A connection that a firewall has forgotten would let each request run into its timeout.
+		// Pings find a connection that a firewall has dropped. Without pings, each request on it would wait until its timeout.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: dialTimeout, PingTimeout: dialTimeout},
 	}
 	if o.transport != nil {
@@ -144,7 +141,7 @@ func newTarget(name string, endpoint Endpoint, o *Options, log *zap.Logger) (*ta
 	return t, nil
 }
 
-// send makes a request. Its error is a *dlq.DeliveryError.
+// send makes a request for a message. Its error is a *dlq.DeliveryError.
 func (t *target) send(ctx context.Context, e *dlq.Envelope, original func(context.Context, *dlq.Envelope) (dlq.Record, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
@@ -158,7 +155,7 @@ func (t *target) send(ctx context.Context, e *dlq.Envelope, original func(contex
 	if err != nil {
 		return t.failure(err, false)
 	}
-	// The transport, unlike a client, neither follows redirects nor keeps cookies.
+	// Unlike http.Client, the transport does not follow redirects or keep cookies.
 	response, err := t.transport.RoundTrip(request)
 	if err != nil {
 		return t.failure(err, sent.Load())
@@ -168,20 +165,19 @@ func (t *target) send(ctx context.Context, e *dlq.Envelope, original func(contex
 	return t.refusal(response)
 }
 
-// pause is how long the endpoint wants no requests.
+// pause is how long the endpoint still wants no requests.
 func (t *target) pause() time.Duration {
 	return time.Until(time.Unix(0, t.notBefore.Load()))
 }
 
-// Publish sends the messages and waits for the answers. Messages with the same key are sent
-// in turn, and different keys at once. The result has an entry for each message. A message
-// that failed without an answer may still have arrived.
+// Publish sends the messages and waits for the answers. Messages with the same key are sent one after the other, and messages
+// with different keys in parallel. The result has an entry for each message. A message that failed without an answer may still
+// have arrived.
 //
-// A message whose target is closed is not sent, and fails with dlq.ErrTargetClosed. So does
-// a message that cannot be sent in time, or after the endpoint turned out to be away.
+// A message whose target is closed is not sent, and fails with dlq.ErrTargetClosed. The same error is for a message that cannot
+// be sent in time, and for a message whose endpoint another message has found away.
 //
-// Unless the order is dlq.OrderNone, a message that fails for any reason blocks the later
-// messages of its key: they are not sent.
+// Unless the order is dlq.OrderNone, a message that fails blocks the later messages of its key: they are not sent.
 func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order dlq.Order, closed []dlq.Target) []dlq.Delivery {
 	ctx, cancel := context.WithTimeout(ctx, maxDuration)
 	defer cancel()
@@ -213,9 +209,9 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 	return deliveries
 }
 
-// Ping asks an endpoint for its headers, with neither a message nor credentials. Its error
-// says why the endpoint cannot be reached. Most endpoints refuse such a request, so any answer will do,
-// except the answer of a proxy whose server is away.
+// Ping sends a HEAD request to an endpoint, without a message and without credentials. Its error says why the endpoint cannot
+// be reached. Most endpoints refuse such a request, so any answer counts as reached. The exception is the answer of a proxy
+// whose server is away.
 func (p *Publisher) Ping(ctx context.Context, name string) error {
 	t := p.targets[dlq.EndpointTarget(name)]
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
@@ -226,7 +222,7 @@ func (p *Publisher) Ping(ctx context.Context, name string) error {
 	}
 	request.Header.Set("User-Agent", t.userAgent)
 	response, err := t.transport.RoundTrip(request)
-	if err != nil { // nothing was to be sent
+	if err != nil { // no message was sent, so none may have arrived
 		return errors.New(strings.TrimPrefix(t.failure(err, false).Error(), "send to "+t.name+": "))
 	}
 	_ = response.Body.Close()

@@ -23,25 +23,23 @@ const (
 	headerOriginalTopic = "Dlq-Original-Topic"
 	headerKey           = "Dlq-Key"
 	headerBinaryKey     = "Dlq-Binary-Key"
-	// Headers of the record have one of these prefixes before their names. With the second
-	// prefix the value is in base64.
+	// The name of a record's header follows one of these prefixes. After the second prefix, the value is in base64.
 	headerPrefix       = "Dlq-Header-"
 	headerBinaryPrefix = "Dlq-Binary-Header-"
-	// headerOmitted is how many headers of the record are left out; a key that is left out counts too.
+	// headerOmitted is the number of headers of the record that are left out. A key that is left out counts too.
 	headerOmitted = "Dlq-Headers-Omitted"
 
 	headerIdempotencyKey = "Idempotency-Key"
 	headerSignature      = "webhook-signature"
 )
 
-// Many servers refuse requests with headers of more than 16 KiB in all, or 8 KiB each.
+// Many servers refuse requests if the headers exceed 16 KiB together, or if a header exceeds 8 KiB.
 const (
 	maxHeaderSize  = 4 << 10
 	maxHeadersSize = 8 << 10
 )
 
-// newRequest builds the request for a message with its record from before it became a
-// dead letter.
+// newRequest makes the request for a message. record is the record as it was before it became a dead letter.
 func (t *target) newRequest(ctx context.Context, e *dlq.Envelope, record *dlq.Record) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(record.Value))
 	if err != nil {
@@ -53,7 +51,7 @@ func (t *target) newRequest(ctx context.Context, e *dlq.Envelope, record *dlq.Re
 	h.Set(headerIdempotencyKey, id)
 	h.Set(headerID, e.ID.String())
 	h.Set(headerRetryCount, strconv.Itoa(e.RetryCount))
-	if isPlain(e.OriginalTopic) { // any other value would make the request invalid
+	if isPlain(e.OriginalTopic) { // another value would make the request invalid
 		h.Set(headerOriginalTopic, e.OriginalTopic)
 	}
 	h.Set("Content-Type", contentType(record))
@@ -71,14 +69,14 @@ func (t *target) newRequest(ctx context.Context, e *dlq.Envelope, record *dlq.Re
 	return request, nil
 }
 
-// sign adds the headers of Standard Webhooks. The signature has a part for each secret, so
-// that the endpoint accepts the request before and after a rotation.
+// sign adds the headers of Standard Webhooks. It signs with each secret, so that the endpoint accepts the request before and
+// after a rotation of secrets.
 func (t *target) sign(h http.Header, id string, body []byte) {
 	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 	h["webhook-id"], h["webhook-timestamp"] = []string{id}, []string{timestamp}
 	var signatures []string
 	for _, secret := range t.secrets.current() {
-		key, _ := signingKey(secret) // the file was checked
+		key, _ := signingKey(secret) // checkSigning has checked the secrets
 		mac := hmac.New(sha256.New, key)
 		mac.Write([]byte(id + "." + timestamp + "."))
 		mac.Write(body)
@@ -89,15 +87,15 @@ func (t *target) sign(h http.Header, id string, body []byte) {
 	}
 }
 
-// headers are the headers of a request. Names and values from the record cannot break out of their
-// line: they are printable ASCII, or in base64.
+// headers are the headers of a request. Names and values from the record cannot begin a new line, since they are printable
+// ASCII or base64.
 type headers struct {
 	http.Header
 	size, omitted int
 }
 
-// put adds a value of the record under the name that fits. A header that is too long is
-// left out.
+// put adds a value of the record. It uses name for printable ASCII, and binaryName for base64. It leaves out a header that is
+// too long.
 func (h *headers) put(name, binaryName string, value []byte) {
 	text := string(value)
 	if !isPlain(text) && text != "" {
@@ -112,8 +110,7 @@ func (h *headers) put(name, binaryName string, value []byte) {
 	h.Add(name, text)
 }
 
-// addRecord adds the record's headers. Headers with a trace or a correlation id keep their
-// names.
+// addRecord adds the record's headers. A header with a trace or a correlation id keeps its name.
 func (h *headers) addRecord(list []dlq.Header) {
 	for _, header := range list {
 		name := strings.ToLower(header.Key)
@@ -122,7 +119,7 @@ func (h *headers) addRecord(list []dlq.Header) {
 		case (name == "traceparent" || name == "tracestate" || dlq.IsCorrelationHeader(header.Key)) &&
 			isToken(name) && len(header.Value) <= 512 && isPlain(string(header.Value)):
 			if h.size += len(name) + len(header.Value); h.size <= maxHeadersSize {
-				h.Set(header.Key, string(header.Value)) // the last header counts
+				h.Set(header.Key, string(header.Value)) // of equal names, the last header counts
 			}
 		case !isToken(header.Key):
 			h.omitted++
@@ -132,7 +129,8 @@ func (h *headers) addRecord(list []dlq.Header) {
 	}
 }
 
-// contentType is the value of the record's header content-type, if valid, else it follows from the value of the record.
+// contentType is the value of the record's header content-type if that value is valid. Otherwise it depends on the value of the
+// record.
 func contentType(r *dlq.Record) string {
 	for _, header := range r.Headers {
 		value := string(header.Value)
@@ -149,8 +147,8 @@ func contentType(r *dlq.Record) string {
 	return "application/octet-stream"
 }
 
-// isPlain tells whether a header can have a text unchanged: the text is printable ASCII, and does
-// not begin or end with a space, which servers remove.
+// isPlain tells whether a text can be the value of a header. It must be printable ASCII, and must not begin or end with a
+// space, since servers remove such spaces.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -160,7 +158,7 @@ func isPlain(text string) bool {
 	return text != "" && text[0] != ' ' && text[len(text)-1] != ' '
 }
 
-// isToken tells whether a text can be in the name of a header.
+// isToken tells whether a text can be a part of a header's name.
 func isToken(text string) bool {
 	const symbols = "!#$%&'*+-.^_`|~"
 	for i := range len(text) {

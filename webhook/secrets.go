@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// maxSecretsSize limits a file, in bytes.
+	// maxSecretsSize limits a file of secrets, in bytes.
 	maxSecretsSize = 64 << 10
-	// maxBefore is how many replaced secrets are kept.
+	// maxBefore limits the replaced secrets that are remembered.
 	maxBefore = 4 * maxSigningSecrets
-	// secretPrefix marks a secret in base64, as in Standard Webhooks.
+	// secretPrefix marks a secret that is in base64, as in Standard Webhooks.
 	secretPrefix = "whsec_"
 )
 
-// secretFile has secrets, line by line, and is read for each request. A file that
-// cannot be read leaves the secrets as they were. Without a path there are no secrets.
+// secretFile has secrets, one in each line. The file is read for each request. If it cannot be read, the secrets stay as they
+// were. Without a path there are no secrets.
 type secretFile struct {
 	path  string
 	check func(secrets []string) error
@@ -40,14 +40,14 @@ func newSecretFile(path string, check func([]string) error, log *zap.Logger) (*s
 	return f, f.reload()
 }
 
-// current returns the secrets, the newest first.
+// current returns the current secrets, the newest first.
 func (f *secretFile) current() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.read()
 }
 
-// known returns the secrets and the earlier secrets, which the answer to an earlier request may quote.
+// known returns the current secrets, and earlier secrets, which an answer may still quote.
 func (f *secretFile) known() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,7 +67,7 @@ func (f *secretFile) reload() error {
 	if f.path == "" {
 		return nil
 	}
-	// Opening a pipe would wait for a writer.
+	// To open a pipe would mean to wait for a writer.
 	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file", f.path)
 	}
@@ -103,7 +103,7 @@ func (f *secretFile) reload() error {
 	return nil
 }
 
-// checkToken refuses tokens that cannot be in a header.
+// checkToken refuses a token that cannot be in a header.
 func checkToken(tokens []string) error {
 	if len(tokens) != 1 || !isPlain(tokens[0]) {
 		return errors.New("must have one token, of printable ASCII")
@@ -111,7 +111,7 @@ func checkToken(tokens []string) error {
 	return nil
 }
 
-// maxSigningSecrets bounds the signatures of a request.
+// maxSigningSecrets limits the signatures of a request.
 const maxSigningSecrets = 8
 
 func checkSigning(secrets []string) error {
@@ -126,8 +126,8 @@ func checkSigning(secrets []string) error {
 	return nil
 }
 
-// signingKey is the key of a secret: decoded from base64 behind the prefix, else the bytes
-// of the text.
+// signingKey is the key of a secret. If the secret has the prefix, the key is the decoded base64 after the prefix. Otherwise
+// the key is the bytes of the secret.
 func signingKey(secret string) ([]byte, error) {
 	encoded, ok := strings.CutPrefix(secret, secretPrefix)
 	if !ok {
