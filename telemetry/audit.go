@@ -6,8 +6,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// NewAuditLog returns a function that writes an operation as a line. The name of its
-// logger is "audit".
+// NewAuditLog returns a function that writes an operation as a line of the log. The name of its logger is "audit".
 func NewAuditLog(log *zap.Logger) func(dlq.Operation) {
 	log = log.Named("audit").WithOptions(zap.WithCaller(false))
 	return func(o dlq.Operation) {

@@ -11,8 +11,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// backlogInterval is the shortest time between two counts of the messages, however often
-// the metrics are scraped, since counting loads the database.
+// backlogInterval is the shortest time between two counts of the messages. It does not depend on the scrapes, since a count
+// loads the database.
 const backlogInterval = 15 * time.Second
 
 var (
@@ -25,8 +25,8 @@ var (
 		"When dlq_messages was last counted, in Unix time. It does not change while the database is unavailable.", nil, nil)
 )
 
-// NewBacklogCollector exports the number of messages and the age of the oldest PENDING message. topics is
-// Store.Topics, which reads the counts. The caller registers the collector.
+// NewBacklogCollector exports the number of messages and the age of the oldest PENDING message. topics is Store.Topics, which
+// reads the counts. The caller must register the collector.
 func NewBacklogCollector(topics func(context.Context) ([]dlq.TopicSummary, error), logger *zap.Logger) prometheus.Collector {
 	return newCollector("the backlog", backlogInterval, topics, logger, exportBacklog, backlogMessages, backlogOldest, backlogCounted)
 }
@@ -52,19 +52,19 @@ var unpublishedMessages = prometheus.NewDesc("dlq_exhausted_unpublished",
 var heldDeadMessages = prometheus.NewDesc("dlq_held_dead_messages",
 	"DEAD messages of held groups, by dead-letter topic. Every replica has the same value.", []string{"topic"}, nil)
 
-// NewUnpublishedCollector exports the number of exhausted messages that are not in their archive
-// topic yet. read is Store.Unpublished. The caller registers the collector.
+// NewUnpublishedCollector exports the number of exhausted messages that have not been published to their archive topic yet.
+// read is Store.Unpublished. The caller must register the collector.
 func NewUnpublishedCollector(read func(context.Context) ([]dlq.TopicCount, error), logger *zap.Logger) prometheus.Collector {
 	return newTopicCountCollector(unpublishedMessages, "exhausted messages", read, logger)
 }
 
-// NewHeldDeadCollector exports the number of DEAD messages of held groups. read is Store.HeldDead.
-// The caller registers the collector.
+// NewHeldDeadCollector exports the number of DEAD messages in held groups. read is Store.HeldDead. The caller must register the
+// collector.
 func NewHeldDeadCollector(read func(context.Context) ([]dlq.TopicCount, error), logger *zap.Logger) prometheus.Collector {
 	return newTopicCountCollector(heldDeadMessages, "DEAD messages of held groups", read, logger)
 }
 
-// newTopicCountCollector exports a number of messages. A topic without such messages is absent.
+// newTopicCountCollector exports a number of messages for each topic. Topics with the number zero are absent.
 func newTopicCountCollector(desc *prometheus.Desc, what string, read func(context.Context) ([]dlq.TopicCount, error), logger *zap.Logger) prometheus.Collector {
 	export := func(counts []dlq.TopicCount, _ time.Time, to gauges) {
 		var topics dlq.TopicLabels

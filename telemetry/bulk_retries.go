@@ -10,7 +10,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// bulkInterval is short, so that a bulk retry can be watched.
+// bulkInterval is short, so that people can watch a bulk retry.
 const bulkInterval = 5 * time.Second
 
 var (
@@ -25,14 +25,14 @@ func bulkDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("dlq_bulk_retry_"+name, help+" Every replica has the same value.", []string{"topic"}, nil)
 }
 
-// NewBulkCollector exports the progress of the unfinished bulk retries, by the topic that they were
-// requested for. running is Store.RunningRetries. The caller registers the collector. While the store
-// is unavailable, the progress is out of date, and dlq_messages_counted_timestamp_seconds shows since when.
+// NewBulkCollector exports the progress of the bulk retries that have not ended, by the topic of the request. running is
+// Store.RunningRetries. The caller must register the collector. While the store is unavailable, the progress is out of date.
+// dlq_messages_counted_timestamp_seconds has the time of the last count.
 func NewBulkCollector(running func(context.Context) ([]dlq.Job, error), logger *zap.Logger) prometheus.Collector {
 	return newCollector("the bulk retries", bulkInterval, running, logger, exportBulks, bulkMatched, bulkDone, bulkBack, bulkRate, bulkPaused)
 }
 
-// exportBulks adds up the bulk retries of each topic. A topic is paused when one of its bulk retries is paused.
+// exportBulks adds up the bulk retries of each topic. A topic counts as paused when one of its bulk retries is paused.
 func exportBulks(bulks []dlq.Job, _ time.Time, to gauges) {
 	var labels dlq.TopicLabels
 	for i := range bulks {

@@ -12,15 +12,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// slowInterval is how often a collector reads a value that changes seldom.
+// slowInterval is the time between two readings of a value that rarely changes.
 const slowInterval = time.Minute
 
 var certificateExpiry = prometheus.NewDesc("dlq_certificate_expiry_timestamp_seconds",
 	"When the first of the certificates of a configured file expires, in Unix time, by the use of the file.", []string{"use"}, nil)
 
-// NewCertificateCollector exports when the certificates in PEM files expire. files has the path for each
-// use, such as "server". The files are read every minute at most, since certificates are renewed while the
-// program runs. A file that cannot be read is logged. The caller registers the collector.
+// NewCertificateCollector exports when the certificates in PEM files expire. files has a path for each use, such as "server".
+// Certificates are renewed while the program runs, so the files are read once a minute. A file that cannot be read is logged.
+// The caller must register the collector.
 func NewCertificateCollector(files map[string]string, logger *zap.Logger) prometheus.Collector {
 	read := func(context.Context) (map[string]time.Time, error) {
 		expiries := map[string]time.Time{}
@@ -42,7 +42,7 @@ func NewCertificateCollector(files map[string]string, logger *zap.Logger) promet
 	return newCollector("the certificates", slowInterval, read, logger, export, certificateExpiry)
 }
 
-// FirstExpiry is when the first certificate of a PEM file expires.
+// FirstExpiry is the earliest time at which a certificate of a PEM file expires.
 func FirstExpiry(file string) (first time.Time, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {

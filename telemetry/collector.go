@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// collector exports gauges of a value that it reads from the store or elsewhere, at most once in an interval and in a single
-// goroutine. While reading fails, the last known value is exported. Before the first value there are no gauges: zero would be wrong.
+// collector exports gauges of a value that it reads from the store or from another source. It reads at most once in an
+// interval, in one goroutine. While reading fails, it exports the last known value. Before the first value it exports no
+// gauges, since zero would be wrong.
 type collector[T any] struct {
 	what     string // the name of the value in the log
 	interval time.Duration
@@ -22,21 +23,22 @@ type collector[T any] struct {
 	descs    []*prometheus.Desc
 
 	reading singleflight.Group
-	asked   time.Time // when the running or the last reading began
+	asked   time.Time // when the latest reading began
 	mu      sync.Mutex
 	at      time.Time
 	value   T
 }
 
-// gauges are the values of a scrape. Two values with the same labels would fail the whole scrape, so add and raise combine them.
+// gauges are the values of a scrape. Two gauges with the same labels would make the whole scrape fail, so add and raise combine
+// their values.
 type gauges map[series]float64
 
 type series struct {
 	desc   *prometheus.Desc
-	labels string // with a separator before each label
+	labels string // all labels, with a separator in front of each label
 }
 
-// labelSeparator is in no label, since labels are UTF-8.
+// labelSeparator cannot be part of a label, since labels are UTF-8.
 const labelSeparator = "\xff"
 
 func seriesOf(desc *prometheus.Desc, labels []string) series {
@@ -48,7 +50,7 @@ func (g gauges) add(desc *prometheus.Desc, value float64, labels ...string) {
 	g[seriesOf(desc, labels)] += value
 }
 
-// raise raises the gauge with these labels to value, if the gauge is smaller. Values are not negative.
+// raise sets the gauge with these labels to value if the gauge is smaller. Values are not negative.
 func (g gauges) raise(desc *prometheus.Desc, value float64, labels ...string) {
 	of := seriesOf(desc, labels)
 	g[of] = max(g[of], value)
@@ -84,7 +86,7 @@ func (c *collector[T]) Collect(metrics chan<- prometheus.Metric) {
 
 func ageOf(at time.Time) float64 { return max(time.Since(at), 0).Seconds() }
 
-// flag is the value of a gauge that is 1 or 0.
+// flag converts a condition to the value of a gauge, 1 or 0.
 func flag(isSet bool) float64 {
 	if isSet {
 		return 1
@@ -92,15 +94,14 @@ func flag(isSet bool) float64 {
 	return 0
 }
 
-// A scrape waits at most maxReadingWait for a reading. The reading itself may take up to
-// readingTimeout, and the next scrape then has its value.
+// A scrape waits at most maxReadingWait for a reading. A reading may take up to readingTimeout. If the scrape cannot wait for
+// it, the next scrape has the value.
 const (
 	maxReadingWait = time.Second
 	readingTimeout = 10 * time.Second
 )
 
-// get returns the latest value and the time of its reading. The time is zero until a reading
-// has succeeded.
+// get returns the latest value and the time at which it was read. The time is zero if no reading has succeeded yet.
 func (c *collector[T]) get() (T, time.Time) {
 	timeout := time.NewTimer(maxReadingWait)
 	defer timeout.Stop()
@@ -113,8 +114,7 @@ func (c *collector[T]) get() (T, time.Time) {
 	return c.value, c.at
 }
 
-// refresh reads the value, unless the last reading is younger than the interval. One call runs
-// at a time.
+// refresh reads the value if the latest reading is older than the interval. Calls do not run in parallel.
 func (c *collector[T]) refresh() {
 	if time.Since(c.asked) < c.interval {
 		return

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/pprof" // it also registers with http.DefaultServeMux, which no listener serves
+	"net/http/pprof" // registers with http.DefaultServeMux too, which no listener serves
 	"path"
 	"strconv"
 	"time"
@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Profiles serves the profiles of net/http/pprof. The last part of the path is the name of the profile. The
-// handler does not serve the command line.
+// Profiles serves the profiles of net/http/pprof. The last part of the path is the name of the profile. The command line is not
+// served.
 func Profiles() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch name := path.Base(r.URL.Path); name {
@@ -28,8 +28,8 @@ func Profiles() http.Handler {
 	})
 }
 
-// NewDebugHandler serves the profiles and the log level of a program without an API. No token is
-// needed, since only clients on the same host may use the handler, such as kubectl port-forward.
+// NewDebugHandler serves the profiles and the log level of a program without an API. It needs no token, since it refuses
+// clients on other hosts. kubectl port-forward counts as a client on the same host.
 func NewDebugHandler(level *LogLevel, logger *zap.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/{profile}", func(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +54,7 @@ func NewDebugHandler(level *LogLevel, logger *zap.Logger) http.Handler {
 		logger.Warn("log level changed", zap.String("log_level", text), zap.Duration("for", period), zap.String("address", r.RemoteAddr))
 		writeLevel(w, level)
 	})
-	sameOrigin := http.NewCrossOriginProtection().Handler(mux) // refuses changes by the pages of other web sites
+	sameOrigin := http.NewCrossOriginProtection().Handler(mux) // web pages of other sites cannot change the level
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLocal(r.RemoteAddr) || !isLocal(r.Host) {
 			http.Error(w, "only for clients on this host, such as kubectl port-forward", http.StatusForbidden)
@@ -64,14 +64,14 @@ func NewDebugHandler(level *LogLevel, logger *zap.Logger) http.Handler {
 	})
 }
 
-// Limits of a change of the log level, and of a profile in seconds, as in the API.
+// Limits of the period of a log level, and of the duration of a profile in seconds. The API has the same limits.
 const (
 	maxLogLevelPeriod = 24 * time.Hour
 	maxProfile        = 120
 )
 
-// isLocal reports whether an address is 127.0.0.1, ::1 or localhost. Other loopback addresses do not
-// count: a service mesh may forward the requests of other hosts from them.
+// isLocal reports whether an address is 127.0.0.1, ::1 or localhost. Other loopback addresses are not local: a service mesh may
+// use them to forward requests of other hosts.
 func isLocal(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -80,7 +80,7 @@ func isLocal(address string) bool {
 	return host == "127.0.0.1" || host == "::1" || host == "[::1]" || host == "localhost"
 }
 
-// levelBody is the request and the answer for the log level.
+// levelBody is the body of a request and of an answer about the log level.
 type levelBody struct {
 	Level      string    `json:"level"`
 	Configured string    `json:"configured,omitempty"`
@@ -107,5 +107,5 @@ func writeLevel(w http.ResponseWriter, level *LogLevel) {
 	var body levelBody
 	body.Level, body.Configured, body.Until = level.Level()
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+	_ = json.NewEncoder(w).Encode(body) // an error means that the client has gone
 }

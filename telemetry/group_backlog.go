@@ -23,14 +23,14 @@ var (
 		"Age of the oldest PENDING message of these groups. Present only for topics that have a held group.", []string{"topic", "state"}, nil)
 )
 
-// NewGroupCollector exports the groups by state, so that alerts can leave out held groups. read is
-// Store.GroupBacklogs. The caller registers the collector.
+// NewGroupCollector exports the groups by state, so that alerts can exclude held groups. read is Store.GroupBacklogs. The
+// caller must register the collector.
 func NewGroupCollector(read func(context.Context) ([]dlq.GroupBacklog, error), logger *zap.Logger) prometheus.Collector {
 	return newCollector("the groups", backlogInterval, read, logger, exportGroups, groupsPending, groupMessages, groupOldest, causeMessages)
 }
 
 func exportGroups(backlogs []dlq.GroupBacklog, _ time.Time, to gauges) {
-	var topics dlq.TopicLabels // the backlogs are sorted by topic, so a topic has the same label in every scrape
+	var topics dlq.TopicLabels // the backlogs are sorted by topic, so a topic gets the same label in every scrape
 	for _, b := range backlogs {
 		topic, state := topics.Of(b.DLQTopic), string(b.State)
 		to.add(groupsPending, float64(b.Groups), topic, state)
@@ -44,10 +44,11 @@ func exportGroups(backlogs []dlq.GroupBacklog, _ time.Time, to gauges) {
 	}
 }
 
-// otherCause is the label of the groups that are not named.
+// otherCause is the label for the messages of all groups that have no label of their own.
 const otherCause = "other"
 
-// exportCauses names the groups by their titles, except for topics that share the label OtherTopics.
+// exportCauses exports the messages of each group with the title of the group as a label. Topics that share the label
+// OtherTopics have no titles.
 func exportCauses(b *dlq.GroupBacklog, topic string, to gauges) {
 	rest := b.Pending
 	if topic != dlq.OtherTopics {

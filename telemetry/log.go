@@ -10,18 +10,18 @@ import (
 
 // LogOptions configure a logger.
 type LogOptions struct {
-	// Level may be changed later.
+	// Level can be changed later.
 	Level *LogLevel
-	// Format is json, or console for reading on a terminal; empty means json.
+	// Format is json, or console for people at a terminal. If it is empty, it is json.
 	Format string
-	// Name and Version of the program are on every line of the log, unless they are empty.
+	// Name and Version of the program are in every line of the log, unless they are empty.
 	Name    string
 	Version string
 }
 
-// NewLogger returns a logger that writes a line per entry to w: time (RFC 3339),
-// level, msg, logger, caller, then the fields; durations are in seconds. There is no
-// sampling, because each line about a message may be needed as evidence.
+// NewLogger returns a logger that writes one line to w for each entry. A line has time (RFC 3339), level, msg, logger and
+// caller, followed by the fields. Durations are in seconds. No line is sampled away, because each line about a message may be
+// needed as evidence.
 func NewLogger(w io.Writer, options LogOptions) (*zap.Logger, error) {
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.TimeKey = "time"

@@ -9,18 +9,17 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// LogLevel is the level of a program's log, which can be changed while the program runs. It is safe
-// for concurrent use.
+// LogLevel is the level of a program's log. It can be changed while the program runs, and is safe for concurrent use.
 type LogLevel struct {
 	configured zapcore.Level
 	current    zap.AtomicLevel
 
 	mu    sync.Mutex
-	until time.Time // when the configured level returns; zero for never
+	until time.Time // when the configured level returns; zero if it does not return
 	timer *time.Timer
 }
 
-// NewLogLevel returns a level that is debug, info, warn or error.
+// NewLogLevel returns the level that text names: debug, info, warn or error.
 func NewLogLevel(text string) (*LogLevel, error) {
 	level, err := parseLevel(text)
 	if err != nil {
@@ -38,8 +37,8 @@ func parseLevel(text string) (zapcore.Level, error) {
 	}
 }
 
-// Set changes the level. The configured level returns after the period; with a period of zero, the
-// new level stays until the program ends.
+// Set changes the level. The configured level returns after the period. If the period is zero, the new level stays until the
+// program ends.
 func (l *LogLevel) Set(text string, period time.Duration) error {
 	level, err := parseLevel(text)
 	if err != nil {
@@ -60,7 +59,7 @@ func (l *LogLevel) Set(text string, period time.Duration) error {
 	return nil
 }
 
-// restore brings the configured level back, unless the level was changed again.
+// restore sets the configured level again, unless the level was changed after Set.
 func (l *LogLevel) restore(until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +69,8 @@ func (l *LogLevel) restore(until time.Time) {
 	}
 }
 
-// Level returns the current level, the configured level, and when the configured level returns: zero for never.
+// Level returns the current level, the configured level, and the time at which the configured level returns. The time is zero
+// if it does not return.
 func (l *LogLevel) Level() (current, configured string, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

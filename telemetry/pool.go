@@ -5,8 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// RegisterPool registers the metrics dlq_db_pool_… of a connection pool; pass the pool's Stat
-// method.
+// RegisterPool registers the metrics dlq_db_pool_… of a connection pool. stat is the method Stat of the pool.
 func RegisterPool(registerer prometheus.Registerer, stat func() *pgxpool.Stat) {
 	gauge := func(name, help string, value func(*pgxpool.Stat) float64) {
 		registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dlq_db_pool_" + name, Help: help},

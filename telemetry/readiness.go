@@ -14,20 +14,19 @@ import (
 	"dlqmanager/dlq"
 )
 
-// readyFresh is how long results are cached, so that many probes cost a single check.
+// readyFresh is how long results are cached, so that many probes run one check only.
 const readyFresh = time.Second
 
-// Check returns why a dependency is unavailable, or nil. A dlq.NoticeError is a notice for
-// operators: its field Unavailable tells whether the dependency is unavailable. A check
-// should return when its context ends.
+// Check returns why a dependency is unavailable, or nil. A dlq.NoticeError is a notice for operators. Its field Unavailable
+// tells whether the dependency is unavailable. A check should return when its context ends.
 type Check = func(context.Context) error
 
-// Readiness checks the dependencies of a program concurrently.
+// Readiness checks the dependencies of a program in parallel.
 type Readiness struct {
 	checks map[string]Check
 	limit  time.Duration
 	logger *zap.Logger
-	// running has the checks that have not returned: a check that hangs is not started a second time.
+	// running has the checks that have not returned yet. A check that hangs is not started again.
 	running singleflight.Group
 
 	mu      sync.Mutex
@@ -35,20 +34,18 @@ type Readiness struct {
 	results map[string]error
 }
 
-// noAnswerError is the result of a check that has not returned within this time.
+// noAnswerError is the result of a check that has not returned within this duration.
 type noAnswerError time.Duration
 
 func (n noAnswerError) Error() string { return "no answer within " + time.Duration(n).String() }
 
-// NewReadiness takes the checks by the names of their dependencies. A check that takes
-// longer than limit has failed.
+// NewReadiness takes the checks by the names of their dependencies. A check fails if it takes longer than limit.
 func NewReadiness(checks map[string]Check, limit time.Duration, logger *zap.Logger) *Readiness {
 	return &Readiness{checks: checks, limit: limit, logger: logger, results: map[string]error{}}
 }
 
-// Results returns for every dependency why it is unavailable, or nil. The errors name hosts
-// and users, so clients must not see them. An error is logged when its dependency becomes
-// unavailable.
+// Results returns an error for each unavailable dependency, and nil or a notice for each available dependency. The errors name
+// hosts and users, so clients must not see them. When a dependency becomes unavailable, its error is logged.
 func (r *Readiness) Results() map[string]error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,8 +65,8 @@ func (r *Readiness) Results() map[string]error {
 	return maps.Clone(r.results)
 }
 
-// wait waits for the answer of a check until ctx ends. An answer that has come by then counts even after the
-// end of ctx: a slow check must not make other checks look slow.
+// wait waits for the result of a check until ctx ends. A result that is there when ctx ends still counts: a slow check must not
+// make other checks look slow.
 func (r *Readiness) wait(ctx context.Context, answer <-chan singleflight.Result) error {
 	select {
 	case <-ctx.Done():
@@ -104,7 +101,7 @@ func withoutNotice(err error) error {
 	return err
 }
 
-// recovered runs a check. A panic would end the process, so it counts as a failed check.
+// recovered runs a check. If the check panics, it counts as failed, since a panic would end the process.
 func recovered(ctx context.Context, check Check) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

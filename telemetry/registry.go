@@ -11,9 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// NewRegistry returns a registry with the metrics of the Go runtime and of the process,
-// and dlq_build_info, whose labels name the program and its version. Prometheus's global
-// registry is not used, since any library can add metrics to it.
+// NewRegistry returns a registry with the metrics of the Go runtime and of the process. The labels of dlq_build_info name the
+// program and its version. Prometheus's global registry is not used, since any library can add metrics to it.
 func NewRegistry(name, version string) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
@@ -26,20 +25,20 @@ func NewRegistry(name, version string) *prometheus.Registry {
 	return registry
 }
 
-// NameConsole adds dlq_console_info, in which dashboards find the address of the console.
+// NameConsole adds dlq_console_info. Dashboards read the address of the console from it.
 func NameConsole(registry *prometheus.Registry, address string) {
 	addInfo(registry, "dlq_console_info", "The address of the console in the label url, if `server.public_url` is set; always 1.",
 		prometheus.Labels{"url": address})
 }
 
-// addInfo adds a metric whose labels have the information. Its value is 1.
+// addInfo adds a metric with information in its labels. Its value is 1.
 func addInfo(registry *prometheus.Registry, name, help string, labels prometheus.Labels) {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
 	info.Set(1)
 	registry.MustRegister(info)
 }
 
-// revision is the commit that the program was built from, or empty.
+// revision is the commit from which the program was built. It is empty if the commit is unknown.
 func revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -53,8 +52,8 @@ func revision() string {
 	return ""
 }
 
-// Handler serves the metrics of the registry. When a collector fails, the failure is
-// logged and the other metrics are still served.
+// Handler serves the metrics of the registry. If a collector fails, the error is logged, and the metrics of the other
+// collectors are still served.
 func Handler(registry *prometheus.Registry, logger *zap.Logger) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog:          zap.NewStdLog(logger.Named("metrics")),

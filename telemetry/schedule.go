@@ -23,10 +23,11 @@ var (
 type ArchiveRun struct {
 	Started         time.Time
 	Running, Failed bool
-	Interval        time.Duration // 0 if unknown
+	Interval        time.Duration // 0 while unknown
 }
 
-// NewArchiveCollector exports the newest run of the archive, which read gets from Temporal. The caller registers the collector.
+// NewArchiveCollector exports the newest run of the archive. read gets the run from Temporal. The caller must register the
+// collector.
 func NewArchiveCollector(read func(context.Context) (ArchiveRun, error), logger *zap.Logger) prometheus.Collector {
 	return newCollector("the archive's schedule", slowInterval, read, logger, exportArchive, archiveStarted, archiveFailed, archiveRunning, archiveInterval)
 }

@@ -14,7 +14,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Timeouts of the listener. A scrape takes milliseconds.
+// Timeouts of the listener. A normal scrape takes milliseconds.
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 10 * time.Second
@@ -30,10 +30,10 @@ type Server struct {
 	done     chan struct{} // closed when serving has ended
 }
 
-// Listen opens address (host:port; port 0 takes a free port) and serves until Stop. hosts are the
-// names that the header Host may have beside localhost and addresses. metrics serves /metrics, and
-// debug serves the paths below /debug/. checks has a check for each dependency. /readyz runs the checks
-// concurrently and answers with their results, with 503 when a check fails.
+// Listen opens address and serves until Stop. address is host:port, and port 0 stands for a free port. The header Host of a
+// request must be one of hosts, localhost or an IP address. metrics serves /metrics, and debug serves the paths below /debug/.
+// checks has a check for each dependency. /readyz runs the checks in parallel and answers with their results. The status is 503
+// when a check fails.
 func Listen(address string, hosts []string, metrics, debug http.Handler, checks map[string]Check, logger *zap.Logger) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
 	if err != nil {
@@ -65,7 +65,7 @@ func Listen(address string, hosts []string, metrics, debug http.Handler, checks 
 	return s, nil
 }
 
-// forHosts refuses requests whose header Host names another server.
+// forHosts refuses requests with a Host header that names another server.
 func forHosts(hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !dlq.IsOwnHost(r.Host, hosts) {
@@ -79,8 +79,7 @@ func forHosts(hosts []string, next http.Handler) http.Handler {
 // Address returns host:port of the listener.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Stop accepts no new connections and waits for requests in flight until ctx ends; then it
-// closes their connections.
+// Stop accepts no new connections, and waits for the requests in flight. When ctx ends first, it closes their connections.
 func (s *Server) Stop(ctx context.Context) error {
 	stopped := s.http.Shutdown(ctx)
 	if stopped != nil {
@@ -90,8 +89,8 @@ func (s *Server) Stop(ctx context.Context) error {
 	return stopped
 }
 
-// healthBody answers /healthz and /readyz. Checks has "ok", "away" or
-// "no answer within 3s" for each dependency; a notice follows after "; ".
+// healthBody is the answer to /healthz and /readyz. For each dependency, Checks has "ok", "away" or "no answer within 3s". A
+// notice follows after "; ".
 type healthBody struct {
 	Status string            `json:"status"`
 	Checks map[string]string `json:"checks,omitempty"`
@@ -121,5 +120,5 @@ func writeJSON(w http.ResponseWriter, status int, body healthBody) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+	_ = json.NewEncoder(w).Encode(body) // an error means that the client has gone
 }

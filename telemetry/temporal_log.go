@@ -22,8 +22,8 @@ var (
 	_ log.WithSkipCallers = temporalLogger{}
 )
 
-// NewTemporalLogger makes the SDK, workflows and activities log through logger. Keys are
-// written in snake case: WorkflowID as workflow_id, RunID as run_id, Error as error.
+// NewTemporalLogger makes the SDK, workflows and activities log to logger. Keys are written in snake case, such as workflow_id
+// for WorkflowID and error for Error.
 func NewTemporalLogger(logger *zap.Logger) log.Logger {
 	return temporalLogger{logger.WithOptions(zap.AddCallerSkip(1))}
 }
@@ -37,8 +37,8 @@ func (l temporalLogger) Info(msg string, keyvals ...any) { l.zap.Info(msg, zapFi
 // Warn implements log.Logger.
 func (l temporalLogger) Warn(msg string, keyvals ...any) { l.zap.Warn(msg, zapFields(keyvals)...) }
 
-// Error implements log.Logger. The SDK logs a cancelled activity or workflow as an error.
-// Operators cancel on purpose, so the line has the level info and raises no alert.
+// Error implements log.Logger. The SDK logs a cancelled activity or workflow as an error. Operators cancel on purpose, so such
+// a line gets the level info and causes no alert.
 func (l temporalLogger) Error(msg string, keyvals ...any) {
 	level := zap.ErrorLevel
 	if slices.ContainsFunc(keyvals, isCancellation) {
@@ -62,7 +62,7 @@ func (l temporalLogger) WithCallerSkip(depth int) log.Logger {
 	return temporalLogger{l.zap.WithOptions(zap.AddCallerSkip(depth))}
 }
 
-// zapFields pairs keys with values. A value without a key gets the key "no_key".
+// zapFields makes pairs of keys and values. A value without a key gets the key "no_key".
 func zapFields(keyvals []any) []zap.Field {
 	fields := make([]zap.Field, 0, (len(keyvals)+1)/2)
 	for pair := range slices.Chunk(keyvals, 2) {
@@ -75,7 +75,7 @@ func zapFields(keyvals []any) []zap.Field {
 	return fields
 }
 
-// snakeCase turns WorkflowID into workflow_id and TaskQueue into task_queue.
+// snakeCase converts WorkflowID to workflow_id, and TaskQueue to task_queue.
 func snakeCase(key string) string {
 	runes := []rune(key)
 	var b strings.Builder

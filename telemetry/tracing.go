@@ -23,23 +23,23 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// TraceOptions says which traces are kept, and where they go.
+// TraceOptions tell which traces are kept, and where they are sent.
 type TraceOptions struct {
 	// Endpoint is the http or https URL of an OpenTelemetry collector.
 	Endpoint string
 	// Protocol is grpc or http/protobuf.
 	Protocol string
-	// TLS is used with https.
+	// TLS is the configuration for an https endpoint.
 	TLS *tls.Config
-	// SampleRatio is the share of the traces that are kept, for traces that begin here.
+	// SampleRatio is the share of traces that are kept, for traces that begin in this program.
 	SampleRatio float64
 	// Service, Version and Process name the program.
 	Service, Version, Process string
 }
 
-// NewTracerProvider exports spans in batches. It does not connect yet. While the collector is
-// unavailable, spans are dropped, and the log says so once a minute. OTLP's variables in the
-// environment, such as OTEL_EXPORTER_OTLP_HEADERS, add to the options.
+// NewTracerProvider returns a provider that exports spans in batches. It does not connect yet. While the collector is
+// unavailable, spans are dropped, and a line in the log says so once a minute. The environment variables of OTLP, such as
+// OTEL_EXPORTER_OTLP_HEADERS, apply in addition to the options.
 func NewTracerProvider(o TraceOptions, log *zap.Logger) (*sdktrace.TracerProvider, error) {
 	target, err := url.Parse(o.Endpoint)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// guardedNetworks have addresses that are not on the public internet. They also have IPv6 addresses that lead to IPv4 addresses
-// which the guard cannot see.
+// guardedNetworks have addresses that are not on the public internet. They also have the IPv6 addresses of tunnels that lead to
+// IPv4 addresses, which the guard cannot see.
 var guardedNetworks = prefixes(
 	"0.0.0.0/8",       // this host
 	"10.0.0.0/8",      // private
