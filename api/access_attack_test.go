@@ -21,7 +21,7 @@ func (everyRecord) Fetch(context.Context, dlq.Origin, time.Time) (dlq.Record, er
 	return dlq.Record{Value: []byte("secret")}, nil
 }
 
-// Whoever writes to a dead-letter topic chooses the record that a pointer names.
+// Anybody who may write to a dead-letter topic chooses the record that a pointer names.
 func TestAForgedPointerShowsNoRecordOfAnotherTopic(t *testing.T) {
 	t.Parallel()
 	w := startWithTokens(t, func(o *api.Options) { o.Pointers = everyRecord{} })
@@ -42,7 +42,7 @@ func TestAForgedPointerShowsNoRecordOfAnotherTopic(t *testing.T) {
 	require.NotNil(t, get(forged, "viewer").field(t, "pointed", "value"))
 }
 
-// Whoever writes to a dead-letter topic chooses the original topic, too.
+// Anybody who may write to a dead-letter topic chooses the original topic too.
 func TestALimitedOperatorSendsToNoForgedOrigin(t *testing.T) {
 	t.Parallel()
 	w := startWithTokens(t, toTargets(t, knownTopics{"orders.retry": true}))
@@ -54,7 +54,7 @@ func TestALimitedOperatorSendsToNoForgedOrigin(t *testing.T) {
 		text string
 	}{
 		{w.add(1, from("payments.v1"))[0], "does not follow from the name of orders.dlq.v1; to send it there needs the permission dlq:message:retry on topic payments.v1"},
-		{w.add(1, from("routed.payments"))[0], "on topic routed.payments"}, // its route is no excuse
+		{w.add(1, from("routed.payments"))[0], "on topic routed.payments"}, // that its topic has a route gives no permission
 		{w.add(1, from("orders.eu"), pointer)[0], "may name a record of another topic"},
 		{w.add(1, from("payments.v1"), pointer)[0], "on topic payments.v1"},
 	} {
@@ -87,7 +87,7 @@ func TestNobodySendsToAnInternalTopic(t *testing.T) {
 	require.Zero(t, w.retries.starts())
 }
 
-// A job on an original topic also has the messages of other dead-letter topics.
+// A job on an original topic may also have messages of other dead-letter topics.
 func TestALimitedOperatorSteersNoWiderJob(t *testing.T) {
 	t.Parallel()
 	for topic, want := range map[string]int{"orders.v1": http.StatusNotFound, "orders.dlq.v1": http.StatusOK} {
@@ -106,7 +106,7 @@ func TestALimitedOperatorSteersNoWiderJob(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.call(http.MethodPost, own.header.Get("Location")+"/pause", bearer("operator/orders.*")).status)
 }
 
-// Its filter, its reason and its counts tell about dead letters of other topics.
+// The job's filter, reason and counts tell about dead letters of other topics.
 func TestAJobOnAnOriginalTopicIsHiddenFromWhoSeesOnlyAPartOfIt(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
@@ -169,14 +169,14 @@ func TestOneSenderCannotFillTheAuditWithRefusals(t *testing.T) {
 	require.Equal(t, "operator", rows[0]["subject"], "another sender")
 }
 
-// A browser sends the requests of any page to loopback addresses too.
+// A browser sends requests of any web page to loopback addresses too.
 func TestForeignWebPagesAreRefusedWithoutAuthentication(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(o *api.Options) { o.CORSOrigins = []string{"https://ops.example"} })
 	id := w.add(1)[0].String()
 	for _, headers := range [][]string{
 		{"Sec-Fetch-Site: cross-site"}, {"Sec-Fetch-Site: same-site", "Origin: http://localhost:3000"},
-		{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, // a form
+		{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, // a form that is sent
 		{"Origin: http://evil.example"}, {"Origin: http://127.0.0.1:1"}, {"Origin: null"},
 	} {
 		got := w.call(http.MethodPost, "/api/v1/dlq/messages/"+id+"/dead", headers...)
@@ -191,7 +191,8 @@ func TestForeignWebPagesAreRefusedWithoutAuthentication(t *testing.T) {
 	}
 }
 
-// A page has its own name lead to this server, and then is of the same origin.
+// An attacker lets the name of a web page resolve to this server. For the browser, the page and the server then have the same
+// origin.
 func TestForeignNamesOfTheServerAreRefusedWhereNoTokenIsNeeded(t *testing.T) {
 	t.Parallel()
 	ask := func(w *world, path, host string, headers ...string) response {
@@ -209,7 +210,7 @@ func TestForeignNamesOfTheServerAreRefusedWhereNoTokenIsNeeded(t *testing.T) {
 			message, _ := requireError(t, ask(open, path, host), http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
 			require.Contains(t, message, "server.allowed_hosts", host)
 			got := ask(tokens, path, host, bearer("admin"))
-			if strings.HasPrefix(path, "/api") || strings.HasPrefix(path, "/debug") { // only who has a token reads these
+			if strings.HasPrefix(path, "/api") || strings.HasPrefix(path, "/debug") { // these paths can only be read with a token
 				require.Equal(t, http.StatusOK, got.status, "%s %s", host, path)
 				continue
 			}
@@ -230,7 +231,7 @@ func TestSeveralAuthorizationHeadersAreRefused(t *testing.T) {
 
 var jobsOnOriginalTopic = []string{`{"kind":"retry","topic":"orders.v1"}`, `{"kind":"dead","topic":"orders.v1"}`}
 
-// The row of a refused creation is about the topic of the request, not about the job of others.
+// When the creation of a job is refused, the audit has the topic of the request, and not the running job.
 func TestTheRowOfAConflictNamesNoHiddenJob(t *testing.T) {
 	t.Parallel()
 	for _, body := range jobsOnOriginalTopic {
@@ -239,7 +240,7 @@ func TestTheRowOfAConflictNamesNoHiddenJob(t *testing.T) {
 		w.add(1)
 		running := w.json(http.MethodPost, jobsPath, body, bearer("admin"), "Prefer: respond-async")
 		require.Equal(t, http.StatusAccepted, running.status, running.body)
-		for _, token := range []string{"admin/orders.dlq.*", "admin"} { // the second may see the running job
+		for _, token := range []string{"admin/orders.dlq.*", "admin"} { // only the second sender may see the running job
 			other := strings.Replace(body, "orders.v1", topicOfAccess, 1)
 			require.Equal(t, http.StatusConflict, w.json(http.MethodPost, jobsPath, other, bearer(token)).status)
 			rows := w.operations(bearer(token))
@@ -263,7 +264,7 @@ func TestALimitedOperatorCancelsNoWiderAction(t *testing.T) {
 	}
 }
 
-// Both teams may read the original topic, and each has a dead-letter topic of its own.
+// Both teams may read the original topic. Each team has its own dead-letter topic.
 func TestALimitedJobOnASharedOriginalTopicIsHiddenFromOtherTeams(t *testing.T) {
 	t.Parallel()
 	const shared = "+operator/orders.v1"
@@ -322,7 +323,7 @@ func TestAnEditOutsideTheGrantChangesNothing(t *testing.T) {
 	}
 }
 
-// PostgreSQL refuses long expressions. Each of these grants is short enough.
+// PostgreSQL refuses long regular expressions. Each grant in this test is short enough, but not all together.
 func TestGrantsThatNameTooManyTopicsAreForbidden(t *testing.T) {
 	t.Parallel()
 	p := dlq.Principal{Subject: "ann", Method: "oidc"}
@@ -339,7 +340,7 @@ func TestGrantsThatNameTooManyTopicsAreForbidden(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/me", bearer("any")).status)
 }
 
-// one authenticates everybody as one principal.
+// one authenticates everybody as the same principal.
 type one dlq.Principal
 
 func (o one) Authenticate(context.Context, string) (dlq.Principal, error) {

@@ -18,8 +18,8 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// tokens authenticates the tokens of these tests: "operator" for all topics, or
-// "operator/orders.*" for some.
+// tokens authenticates the tokens of these tests. The token "operator" has the role for all topics, and "operator/orders.*" has
+// it for some topics.
 type tokens struct{ t testing.TB }
 
 func (k tokens) Authenticate(_ context.Context, token string) (dlq.Principal, error) {
@@ -49,7 +49,7 @@ func startWithTokens(t testing.TB, change ...func(*api.Options)) *world {
 
 func bearer(token string) string { return "Authorization: Bearer " + token }
 
-// tableOfRoutes is every route that needs a permission, with it: what an admin may do.
+// tableOfRoutes has the permission of every route that needs a permission.
 func tableOfRoutes(t testing.TB) map[string]string {
 	t.Helper()
 	got := start(t).call(http.MethodGet, "/api/v1/me")
@@ -64,7 +64,7 @@ func tableOfRoutes(t testing.TB) map[string]string {
 
 const topicOfAccess = "orders.dlq.v1"
 
-// bodies are those of the requests that need one.
+// bodies are the bodies of the requests that need a body.
 var bodies = map[string]string{
 	"POST /api/v1/plans":               `{"kind":"retry","topic":"` + topicOfAccess + `"}`,
 	"POST /api/v1/jobs":                `{"kind":"retry","topic":"` + topicOfAccess + `"}`,
@@ -76,7 +76,7 @@ var bodies = map[string]string{
 	"POST /api/v1/dlq/messages/:id/unmask": `{"reason":"a ticket"}`,
 }
 
-// Every route, for every role, with a grant for the topic, without one, and for all topics.
+// This test calls every route with every role: for all topics, for the topic of the resource, and for another topic.
 func TestEveryRouteChecksRoleAndTopic(t *testing.T) {
 	t.Parallel()
 	for route, permission := range tableOfRoutes(t) {
@@ -101,9 +101,9 @@ func TestEveryRouteChecksRoleAndTopic(t *testing.T) {
 					case !allowed, topics != "" && dlq.Permission(permission).IsForAllTopics():
 						message, _ := requireError(t, got, http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
 						require.Contains(t, message, permission, token)
-					case isOther && strings.Contains(route, ":id"), topics != "" && strings.Contains(route, "/plans/:id"): // made with other topics
+					case isOther && strings.Contains(route, ":id"), topics != "" && strings.Contains(route, "/plans/:id"): // a plan of other topics
 						requireError(t, got, http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
-					case isOther && strings.HasPrefix(route, "POST"): // a new job
+					case isOther && strings.HasPrefix(route, "POST"): // creates a job
 						requireError(t, got, http.StatusForbidden, "SYS_DLQ_FORBIDDEN")
 					case isOther:
 						require.Equal(t, http.StatusOK, got.status, got.body)
@@ -112,7 +112,7 @@ func TestEveryRouteChecksRoleAndTopic(t *testing.T) {
 					default:
 						require.Contains(t, []int{http.StatusOK, http.StatusCreated, http.StatusAccepted}, got.status, token+": "+got.body)
 						if strings.Contains(route, "/api/") {
-							require.Contains(t, got.body, `"`) // not an empty list
+							require.Contains(t, got.body, `"`) // the list is not empty
 						}
 					}
 				}
@@ -121,7 +121,7 @@ func TestEveryRouteChecksRoleAndTopic(t *testing.T) {
 	}
 }
 
-// prepare makes a message, its group, or a job, of topicOfAccess, and returns the id for the route.
+// prepare makes the message, the group or the job of topicOfAccess that the route needs, and returns its id.
 func (w *world) prepare(route string) (id string) {
 	t := w.t
 	t.Helper()
@@ -135,7 +135,7 @@ func (w *world) prepare(route string) (id string) {
 	}
 	if isTarget := strings.Contains(route, "/jobs/:id"); isTarget || route == "GET /api/v1/jobs" {
 		if isTarget {
-			w.retries.hold() // so that the job is running
+			w.retries.hold() // the job must still be running
 		}
 		got := w.json(http.MethodPost, jobsPath, `{"kind":"retry","topic":"`+topicOfAccess+`"}`, bearer("admin"), "Prefer: respond-async")
 		require.Equal(t, http.StatusAccepted, got.status, got.body)
@@ -155,7 +155,7 @@ func (w *world) prepare(route string) (id string) {
 	return id
 }
 
-// callRoute calls a route for the id that prepare has returned.
+// callRoute calls a route with the id from prepare.
 func (w *world) callRoute(route, id, token string) response {
 	w.t.Helper()
 	method, path, _ := strings.Cut(route, " ")
@@ -223,7 +223,7 @@ func TestAGrantDecidesByTopic(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.call(http.MethodPost, "/api/v1/dlq/messages/"+orders+"/retry", both).status)
 }
 
-// Both dead-letter topics have the original topic orders.v1.
+// The original topic of both dead-letter topics is orders.v1.
 func TestAJobOnAnOriginalTopicChangesGrantedTopicsOnly(t *testing.T) {
 	t.Parallel()
 	w := startWithTokens(t)
@@ -279,7 +279,7 @@ func TestAJobOfAnotherTeamIsNoConflict(t *testing.T) {
 	w.retries.hold()
 	w.add(1)
 	w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "stock.dlq.v1" })
-	w.add(1, func(a *dlq.Arrival) { a.Origin.Topic = "stock.dlq.v1" }) // a forged header
+	w.add(1, func(a *dlq.Arrival) { a.Origin.Topic = "stock.dlq.v1" }) // the header with the original topic is forged
 	for topic, token := range map[string]string{"stock.dlq.v1": "operator/stock.*", "orders.v1": "operator/orders.*"} {
 		got := w.json(http.MethodPost, jobsPath, `{"kind":"retry","topic":"`+topic+`"}`, bearer(token), "Prefer: respond-async")
 		require.Equal(t, http.StatusAccepted, got.status, got.body)

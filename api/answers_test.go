@@ -26,8 +26,8 @@ func TestAListLeavesOutLargePayloads(t *testing.T) {
 	require.Contains(t, w.call(http.MethodGet, "/api/v1/dlq/messages/"+id.String()).body, large)
 }
 
-// A client that does not read keeps its answer in memory until the write timeout. Meanwhile it gets no
-// second one, and another client does.
+// If a client does not read its answer, the answer stays in memory until the write timeout. Until then this client gets no
+// second answer, but another client gets an answer.
 func TestAClientThatDoesNotReadKeepsOnlyItsShare(t *testing.T) {
 	t.Parallel()
 	w := startWithTokens(t, func(o *api.Options) {

@@ -13,7 +13,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// operations reads the audit, the newest row first.
+// operations reads the audit. The newest row is first.
 func (w *world) operations(headers ...string) []map[string]any {
 	w.t.Helper()
 	got := w.call(http.MethodGet, auditPath+"?page_size=200", headers...)
@@ -31,7 +31,7 @@ func TestEveryRouteThatChangesSomethingIsRecorded(t *testing.T) {
 			t.Parallel()
 			w := startWithTokens(t)
 			id := w.prepare(route)
-			for _, token := range []string{"viewer", "admin/stock.*", "admin"} { // the last changes something
+			for _, token := range []string{"viewer", "admin/stock.*", "admin"} { // the last token may change the resource
 				outcomes := []string{"refused"}
 				if token == "admin" {
 					outcomes = []string{"done", "accepted"}
@@ -40,7 +40,7 @@ func TestEveryRouteThatChangesSomethingIsRecorded(t *testing.T) {
 				got := w.callRoute(route, id, token)
 				rows := w.operations(bearer("admin"))
 				require.Greater(t, len(rows), before, got.body)
-				row := rows[len(rows)-before-1] // the first new one; the end of a job follows
+				row := rows[len(rows)-before-1] // the oldest new row; the end of a job is a later row
 				require.Equal(t, permission, row["action"])
 				require.Equal(t, token, row["subject"])
 				require.Equal(t, "127.0.0.1", row["address"])
@@ -61,7 +61,7 @@ func TestReadsPlansAndStrangersAreNotRecorded(t *testing.T) {
 	w.json(http.MethodPost, plansPath, `{"topic":"orders.v1","kind":"dead"}`, bearer("admin"))
 	w.call(http.MethodDelete, "/api/v1/dlq/messages/"+id)
 	w.call(http.MethodDelete, "/api/v1/dlq/messages/"+id, bearer("nobody"))
-	w.call(http.MethodDelete, "/api/v1/dlq/messages/x", bearer("admin")) // malformed
+	w.call(http.MethodDelete, "/api/v1/dlq/messages/x", bearer("admin")) // a malformed request
 	require.Empty(t, w.operations(bearer("admin")))
 }
 
@@ -164,7 +164,7 @@ func TestACommandThatFailsAfterItsRowHasASecondOne(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	id := w.add(1)[0]
-	for range 20 { // of which the first is recorded
+	for range 20 { // the audit records the first request at once
 		w.call(http.MethodPost, "/api/v1/dlq/messages/"+id.String()+"/revive")
 	}
 	w.retries.unavailable = dlq.ErrUnavailable
@@ -236,14 +236,14 @@ func TestARefusedRequestHasItsReasonAndTopic(t *testing.T) {
 		{http.MethodPatch, group, `{"reason":"why","owner":"eve"}`, "viewer", topicOfAccess},
 		{http.MethodPost, group + "/fixed", `{"reason":"why"}`, "viewer/orders.*", topicOfAccess},
 		{http.MethodPost, "/api/v1/dlq/messages/" + id + "/dead", `{"reason":"why"}`, "viewer", topicOfAccess},
-		{http.MethodPost, "/api/v1/dlq/messages/" + id + "/revive", `{"reason":"why"}`, "admin", topicOfAccess}, // it is PENDING
+		{http.MethodPost, "/api/v1/dlq/messages/" + id + "/revive", `{"reason":"why"}`, "admin", topicOfAccess}, // a PENDING message
 		{http.MethodPost, "/api/v1/dlq/messages/" + id + "/revive", `{"reason":"why"}`, "viewer/stock.*", topicOfAccess},
 		{http.MethodDelete, "/api/v1/dlq/messages/" + id + "?reason=why", "", "operator", topicOfAccess},
 		{http.MethodPost, "/api/v1/dlq/messages/" + someID + "/dead", `{"reason":"why"}`, "viewer/stock.*", ""},
 		{http.MethodPost, plansPath, `{"kind":"retry","topic":"orders.v1","reason":"why"}`, "viewer", "orders.v1"},
 		{http.MethodPost, plansPath, `{"kind":"retry","topic":"orders.v1","reason":"why"}`, "operator/stock.*", "orders.v1"},
 		{http.MethodPost, jobsPath + "/" + created.field(t, "id").(string) + "/cancel", `{"reason":"why"}`, "viewer", "orders.v1"},
-		{http.MethodPost, jobsPath + "/" + created.field(t, "id").(string) + "/cancel", `{"reason":"why"}`, "admin", "orders.v1"}, // it has ended
+		{http.MethodPost, jobsPath + "/" + created.field(t, "id").(string) + "/cancel", `{"reason":"why"}`, "admin", "orders.v1"}, // an ended job
 	} {
 		before := len(w.operations(bearer("admin")))
 		got := w.json(c.method, c.path, c.body, bearer(c.token))

@@ -15,7 +15,7 @@ import (
 
 const auditPath = "/api/v1/audit"
 
-// audited records operations of a topic by the given subjects.
+// audited records an operation for each subject, all on the same topic.
 func (w *world) audited(subjects ...string) {
 	w.t.Helper()
 	for _, subject := range subjects {
@@ -25,7 +25,7 @@ func (w *world) audited(subjects ...string) {
 	}
 }
 
-// operations are those of one answer.
+// operations are the operations in an answer.
 func operations(t testing.TB, got response) []map[string]any {
 	t.Helper()
 	require.Equal(t, http.StatusOK, got.status, got.body)

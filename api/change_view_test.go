@@ -32,7 +32,7 @@ func TestBulkChangeTellsProgressRateAndEstimatedEnd(t *testing.T) {
 		job       dlq.Job
 		progress  float64
 		perSecond float64
-		left      time.Duration // until the estimated end; negative when there is none
+		left      time.Duration // time until the estimated end; negative if there is no estimate
 	}{
 		"running":           {dlq.Job{State: dlq.JobRunning, Matched: 4000, Counts: dlq.JobCounts{Changed: 1000}, RecentPerSecond: 30}, 0.25, 30, 100 * time.Second},
 		"almost done":       {dlq.Job{State: dlq.JobRunning, Matched: 1_000_000, Counts: dlq.JobCounts{Changed: 999_999}, RecentPerSecond: 0.01}, 0.9999, 0.01, 100 * time.Second},

@@ -128,7 +128,7 @@ func TestACancelledBulkChangeChangesNothingMore(t *testing.T) {
 	requireError(t, w.call(http.MethodGet, jobsPath+"/"+someID), http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
 }
 
-// The store is stopped first, so a cancellation holds even when Temporal does not answer.
+// A cancellation stops the job in the store first, so it holds even if Temporal does not answer.
 func TestABulkChangeIsStoppedWhenTemporalIsUnavailable(t *testing.T) {
 	t.Parallel()
 	w := start(t, noWait)
@@ -140,7 +140,7 @@ func TestABulkChangeIsStoppedWhenTemporalIsUnavailable(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, got.status, got.body)
 	require.Equal(t, "CANCELLING", got.field(t, "state"))
 	w.retries.unavailable = nil
-	w.retries.release() // its workflow continues
+	w.retries.release() // the workflow continues
 	require.Eventually(t, func() bool { return w.call(http.MethodGet, path).field(t, "ended_at") != nil }, 20*time.Second, time.Millisecond)
 	require.Equal(t, "PENDING", w.status(ids[0]))
 	require.EqualValues(t, 0, w.call(http.MethodGet, path).field(t, "changed"))
@@ -173,10 +173,10 @@ func TestABulkChangeWhoseWorkflowWasTerminatedIsClosedAndNotJoined(t *testing.T)
 	w := start(t)
 	w.add(2)
 	w.retries.terminate(true)
-	got := w.json(http.MethodPost, jobsPath, markAllDead) // its workflow is terminated during the call
+	got := w.json(http.MethodPost, jobsPath, markAllDead) // the workflow is terminated during the call
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	require.Equal(t, "FAILED", got.field(t, "state"))
-	left := w.json(http.MethodPost, jobsPath, markAllDead, "Prefer: respond-async") // its workflow is terminated after the call
+	left := w.json(http.MethodPost, jobsPath, markAllDead, "Prefer: respond-async") // the workflow is terminated after the call
 	require.Equal(t, http.StatusAccepted, left.status, left.body)
 	w.retries.terminate(false)
 	require.Eventually(t, func() bool {
@@ -212,7 +212,7 @@ func TestCreateBulkChangeRefusesInvalidRequests(t *testing.T) {
 	w := start(t)
 	w.add(1)
 	for body, want := range map[string][]string{
-		``:                                    {"kind", "topic"}, // an empty body is an object without fields
+		``:                                    {"kind", "topic"}, // an empty body counts as an object without fields
 		`{"kind":"dead"}`:                     {"topic"},
 		`{"topic":"orders"}`:                  {"kind"},
 		`{"kind":"explode","topic":"orders"}`: {"kind"},

@@ -14,7 +14,7 @@ import (
 	"dlqmanager/client"
 )
 
-// goClient is a client of the server with a token.
+// goClient is a Go client of the server. It uses the token.
 func (w *world) goClient(token string) *client.Client {
 	w.t.Helper()
 	c, err := client.New("http://"+w.address, client.Config{HTTP: w.client, Token: client.StaticToken(token), PollEvery: 5 * time.Millisecond})
@@ -101,7 +101,7 @@ func TestTheGoClientFindsMessagesAndRunsAPlan(t *testing.T) {
 	}
 }
 
-// losing loses the first answer.
+// losing loses the first answer of the server.
 type losing struct {
 	http.RoundTripper
 	answers int

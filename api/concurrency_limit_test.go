@@ -18,7 +18,7 @@ func TestOnePrincipalLeavesHalfOfThePlansToOthers(t *testing.T) {
 	plan := func(token string) {
 		go func() { answers <- <-w.plan(bearer(token)) }()
 	}
-	for range 11 { // two run, eight wait, one is too many
+	for range 11 { // two requests run, eight wait, and one is refused
 		plan("admin")
 	}
 	message, _ := requireError(t, <-answers, http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")

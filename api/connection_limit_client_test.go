@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// connectionFrom is a connection of an address, on which nothing is sent.
+// connectionFrom is a connection from an address. Nothing is sent on it.
 type connectionFrom struct {
 	net.Conn
 	address net.Addr

@@ -15,7 +15,7 @@ import (
 	"dlqmanager/api"
 )
 
-// dial opens a connection from an address of this machine.
+// dial opens a connection with this source address, which must be on this machine.
 func (w *world) dial(from string) net.Conn {
 	w.t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -26,7 +26,7 @@ func (w *world) dial(from string) net.Conn {
 	return connection
 }
 
-// open opens a connection, on which one request is answered, and leaves it open.
+// open opens a connection, sends one request on it, and leaves the connection open.
 func (w *world) open(from string) net.Conn {
 	w.t.Helper()
 	connection := w.dial(from)
@@ -36,7 +36,7 @@ func (w *world) open(from string) net.Conn {
 	return connection
 }
 
-// requireRefused opens a connection and returns why it is refused.
+// requireRefused opens a connection, and returns the reason why it is refused.
 func (w *world) requireRefused(from string) string {
 	w.t.Helper()
 	got := readResponse(w.t, w.dial(from))
@@ -49,7 +49,7 @@ func (w *world) requireRefused(from string) string {
 	return message
 }
 
-// requireAnswers waits until a new connection of 127.0.0.1 is served.
+// requireAnswers waits until the server answers on a new connection from 127.0.0.1.
 func (w *world) requireAnswers() {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
@@ -77,8 +77,7 @@ dlq_http_connections_refused_total 1
 	w.requireAnswers()
 }
 
-// needTwoAddresses skips a test of two clients where the host has one loopback address only, as
-// by default everywhere but on Linux.
+// needTwoAddresses skips a test of two clients if the host has only one loopback address. Only Linux has more by default.
 func needTwoAddresses(t *testing.T) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.2:0")

@@ -17,11 +17,11 @@ import (
 	"dlqmanager/api"
 )
 
-// pages are a console of one page, which sends a request to the API, and of one path for each oddity.
+// pages is a console with one page, which sends a request to the API. Other paths have special behaviour.
 type pages struct {
 	api            http.RoundTripper
 	method, target string
-	entered, goOn  chan struct{} // of the page /topics
+	entered, goOn  chan struct{} // for the page /topics
 }
 
 func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +49,7 @@ func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, answer.Body)
 }
 
-// withPages serves a console at a path, whose pages send the same request to the API.
+// withPages serves a console at a path. All its pages send this request to the API.
 func withPages(path, method, target string) (*pages, func(*api.Options)) {
 	p := &pages{method: method, target: target, entered: make(chan struct{}), goOn: make(chan struct{})}
 	return p, func(o *api.Options) {

@@ -43,7 +43,7 @@ func TestTheLogLevelChangesAndComesBack(t *testing.T) {
 		[]any{first["subject"], first["target"], first["outcome"], first["reason"], first["detail"]})
 }
 
-// Whether the page has a token or none is asked for.
+// This holds for pages with a token, and while no token is needed.
 func TestForeignWebPagesCannotChangeTheLogLevel(t *testing.T) {
 	t.Parallel()
 	for _, w := range []*world{start(t), startWithTokens(t)} {
@@ -56,7 +56,7 @@ func TestForeignWebPagesCannotChangeTheLogLevel(t *testing.T) {
 	}
 }
 
-// An outage of the database is when the log is needed.
+// The log is needed most in an outage of the database.
 func TestTheLogLevelChangesWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	w := startWithTokens(t, wrapped(func(s Store) Store { return unrecorded{s} }))

@@ -16,7 +16,7 @@ import (
 	"dlqmanager/dlq/masking"
 )
 
-// decoder knows schema 7.
+// decoder is a Schema Registry that knows only schema 7.
 type decoder struct{}
 
 func (decoder) Decode(_ context.Context, topic string, isKey bool, data []byte) (dlq.Decoded, error) {
@@ -31,7 +31,7 @@ func (decoder) Decode(_ context.Context, topic string, isKey bool, data []byte) 
 	return dlq.Decoded{JSON: []byte(`{"a": 1}`), Schema: dlq.Schema{Format: "AVRO", ID: id, Subject: topic + part, Version: 2, MessageType: "m.M"}}, nil
 }
 
-// Encode encodes objects only, as their text.
+// Encode encodes only JSON objects. The encoded value is their text.
 func (decoder) Encode(_ context.Context, topic string, original []byte, edited json.RawMessage) ([]byte, dlq.Decoded, error) {
 	switch {
 	case string(edited) == `"away"`:
@@ -43,7 +43,7 @@ func (decoder) Encode(_ context.Context, topic string, original []byte, edited j
 	return slices.Concat(original[:dlq.SchemaPrefix], edited), dlq.Decoded{JSON: edited, Schema: dlq.Schema{Format: "AVRO", ID: id, Subject: topic + "-value"}}, nil
 }
 
-// Tagged knows the schema 7, which tags the field a with PII.
+// Tagged knows only schema 7, which has the tag PII on its field a.
 func (decoder) Tagged(_ context.Context, data []byte, tags []string) ([]masking.Path, error) {
 	if id, _ := dlq.SchemaIDOf(data); id != 7 {
 		return nil, errors.New("it is unknown")
@@ -65,7 +65,7 @@ func TestAMessageThatTheIngestCouldNotDecodeIsDecodedWhenItIsRead(t *testing.T) 
 	for name, test := range map[string]struct {
 		change                       func(*dlq.Arrival)
 		payload, schema, reason, key string
-		without                      bool // a registry
+		without                      bool // without a Schema Registry
 	}{
 		"decoded now": {
 			change:  func(a *dlq.Arrival) { undecoded(a); a.Record.Value = known },

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// browse opens a page in headless Chromium, and returns its document and what the browser
-// logged. Without Chromium the test is skipped, and fails with CI=true.
+// browse opens a page in headless Chromium. It returns the document, and the lines that the browser has logged. Without
+// Chromium the test is skipped, but with CI=true it fails.
 func browse(t *testing.T, address string) (document, console string) {
 	t.Helper()
 	chromium, err := exec.LookPath("chromium")
@@ -38,7 +38,7 @@ func browse(t *testing.T, address string) (document, console string) {
 func TestTheDocsPageWorksWithinItsSecurityPolicy(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	document, console := browse(t, "http://"+w.address+"/docs#/messages/listTopics") // opens this operation
+	document, console := browse(t, "http://"+w.address+"/docs#/messages/listTopics") // the URL opens this operation
 	require.Contains(t, document, "Dead-letter topics and how many messages each has")
 	require.Contains(t, document, "Try it out")
 	require.NotContains(t, console, "Content Security Policy")

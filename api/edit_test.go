@@ -26,7 +26,7 @@ func (w *world) edited(id dlq.ID, body string) dlq.ID {
 	return copied
 }
 
-// sent are the records of the messages that were delivered, by message.
+// sent are the delivered records, by the ids of their messages.
 func (w *world) sent() map[dlq.ID]dlq.Record {
 	records := map[dlq.ID]dlq.Record{}
 	w.retries.mu.Lock()
@@ -108,7 +108,7 @@ func TestAnImpossibleEditChangesNothing(t *testing.T) {
 		`{"headers": [{"key": "x", "value": 1}]}`:                    "headers[0].value",
 		`{"headers": [{"key": "x", "value": "", "type": 1}]}`:        "headers[0].type",
 		`{"headers": {"x": {}}}`:                                     "headers.x",
-		`{"headers": {}}`:                                            "headers", // without the types
+		`{"headers": {}}`:                                            "headers", // the type headers are missing
 		`{"headers": {"spring_json_header_types": "{\"a\":\"b\"}"}}`: "headers",
 		`{"headers": {"retry_topic-attempts": "", "spring_json_header_types": "{}"}}`: "headers",
 		`{"topic": "x"}`:                      "topic",
@@ -180,7 +180,7 @@ func TestAnEditIsInTheAuditWithoutItsData(t *testing.T) {
 	require.Equal(t, 2, strings.Count(all, "wrong card"), "the edit, and the retry of the copy")
 }
 
-// Its publisher would send the record that the headers point to, and not the copy.
+// The publisher would send the record that the headers name, and not the copy.
 func TestACopyIsNoPointer(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -198,7 +198,7 @@ func TestACopyIsNoPointer(t *testing.T) {
 	require.Zero(t, w.retries.starts())
 }
 
-// The schema of a message that was stored without a Schema Registry is not known.
+// If a message was stored without a Schema Registry, its schema is unknown.
 func TestAValueInConfluentsFormatIsNotReplacedByJSON(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -269,7 +269,7 @@ func TestAnEditDoesNotHideThatTheOriginIsForged(t *testing.T) {
 	}
 }
 
-// Another program has changed the stored headers, so that nobody knows the record.
+// Another program has changed the stored headers, so the original record is unknown.
 func TestAMessageWithDamagedHeadersIsShownAndNotEdited(t *testing.T) {
 	t.Parallel()
 	w := start(t)

@@ -33,7 +33,7 @@ func TestEveryGETOfTheAPIIs304AsLongAsItsAnswerIsTheSame(t *testing.T) {
 	}
 	routes := tableOfRoutes(t)
 	routes["GET /api/v1/me"] = ""
-	delete(routes, "GET /api/v1/dlq/:topic/export") // a stream
+	delete(routes, "GET /api/v1/dlq/:topic/export") // its answer is a stream
 	checked := 0
 	for route := range routes {
 		method, path, _ := strings.Cut(route, " ")
@@ -62,7 +62,7 @@ func TestEveryGETOfTheAPIIs304AsLongAsItsAnswerIsTheSame(t *testing.T) {
 		require.Equal(t, got.body, again.body)
 		_, head := w.send(http.MethodHead, address, nil)
 		require.Equal(t, []any{http.StatusOK, tag}, []any{head.status, head.header.Get("ETag")}, address)
-		_, head = w.send(http.MethodHead, address, nil, `If-None-Match: "a"`, "If-None-Match: "+tag) // two lines are one list
+		_, head = w.send(http.MethodHead, address, nil, `If-None-Match: "a"`, "If-None-Match: "+tag) // two header lines are one list
 		require.Equal(t, []any{http.StatusNotModified, tag}, []any{head.status, head.header.Get("ETag")}, address)
 	}
 	require.Equal(t, 17, checked)
@@ -86,7 +86,7 @@ func TestAChangeGivesANewTag(t *testing.T) {
 	}
 }
 
-// A paused job is what a page looks at for the longest time.
+// A page shows a paused job longer than any other job.
 func TestAPausedBulkRetryHasTheSameTagUntilItIsResumed(t *testing.T) {
 	t.Parallel()
 	started := time.Now().Add(-time.Hour)

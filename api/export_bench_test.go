@@ -16,8 +16,8 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// BenchmarkExport exports 100,000 messages of 1 KB. The memory is the growth of this process, which is the server and a
-// reader that keeps nothing.
+// BenchmarkExport exports 100,000 messages of 1 KB. It measures the growth of this process's memory. The process has the server
+// and a reader that keeps no message.
 func BenchmarkExport(b *testing.B) {
 	const messages, batch = 100_000, 1000
 	w := start(b)
@@ -72,7 +72,7 @@ func (c *lineCounter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// memoryInUse is the memory that Go has taken from the system and not returned.
+// memoryInUse is the memory in bytes that Go has taken from the system and not returned.
 func memoryInUse() uint64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)

@@ -21,7 +21,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// shortSearches look at three messages at once.
+// shortSearches reads only three messages in each step of a search.
 type shortSearches struct{ Store }
 
 func (s shortSearches) ExportPage(ctx context.Context, q dlq.ListQuery) (dlq.ExportPage, error) {
@@ -29,7 +29,7 @@ func (s shortSearches) ExportPage(ctx context.Context, q dlq.ListQuery) (dlq.Exp
 	return s.Store.ExportPage(ctx, q)
 }
 
-// stepped calls a function before each read of an export, from the first one on. Its pages have two messages.
+// stepped calls step before each read of an export. Its pages have two messages.
 type stepped struct {
 	Store
 	reads *atomic.Int64
@@ -149,12 +149,12 @@ func TestAnErrorBeforeTheFirstLineIsAnOrdinaryAnswer(t *testing.T) {
 	}
 }
 
-// heavy adds messages that no buffer of a connection holds.
+// heavy adds messages that are larger than the buffers of a connection.
 func (w *world) heavy(n int) []dlq.ID {
 	return w.add(n, dlqtest.Value(`"`+strings.Repeat("x", 4<<20)+`"`))
 }
 
-// open begins an export that is not read further than its first line.
+// openExport begins an export and reads only its first line.
 func (w *world) openExport() (reader *bufio.Reader, connection net.Conn) {
 	w.t.Helper()
 	connection, err := net.Dial("tcp", w.address)
@@ -186,7 +186,7 @@ func TestAReaderThatStopsIsDisconnectedAndHoldsNoConnectionToTheDatabase(t *test
 	require.InDelta(t, 1, w.exports("cancelled"), 0)
 	detail := w.operations()[0]["detail"].(map[string]any)
 	require.Less(t, detail["messages"], 5.0)
-	for range 5 { // its memory and its slot are free again
+	for range 5 { // the memory and the slot of the export are free again
 		_, end := w.export(exportPath + "?limit=1")
 		require.NotNil(t, end)
 	}
@@ -203,7 +203,7 @@ func TestASlowReaderGetsAll(t *testing.T) {
 	tick := time.NewTicker(60 * time.Millisecond)
 	defer tick.Stop()
 	var all strings.Builder
-	for err == nil { // slower than the write time-out, but always going on
+	for err == nil { // takes longer than the write timeout, but never stops reading
 		_, err = io.CopyN(&all, got.Body, 1<<20)
 		<-tick.C
 	}

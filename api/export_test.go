@@ -20,7 +20,7 @@ import (
 
 const exportPath = "/api/v1/dlq/orders.dlq.v1/export"
 
-// export reads a complete export, and returns its messages and its last line.
+// export reads an export to its end, and returns its messages and its last line.
 func (w *world) export(path string, headers ...string) (messages []map[string]any, end map[string]any) {
 	w.t.Helper()
 	got := w.call(http.MethodGet, path, headers...)
@@ -42,7 +42,7 @@ func (w *world) export(path string, headers ...string) (messages []map[string]an
 	return messages, end
 }
 
-// decodeLine keeps numbers as they are.
+// decodeLine decodes a line, and keeps the form of numbers.
 func decodeLine(t testing.TB, line string) (object map[string]any) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(line))
@@ -65,7 +65,7 @@ func texts(ids []dlq.ID) (texts []string) {
 	return texts
 }
 
-// requireBytes checks bytes of a line against the bytes of a record.
+// requireBytes requires that bytes in a line are the bytes of a record.
 func requireBytes(t testing.TB, want []byte, got any) {
 	t.Helper()
 	if want == nil {
@@ -160,7 +160,7 @@ func TestATopicCanHaveTheNameOfAPath(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	id := w.add(1, func(a *dlq.Arrival) { a.DLQTopic = "messages" })[0]
-	_, got := w.send(http.MethodGet, "/api/v1/dlq/messages/export", nil) // the specification has two paths for it
+	_, got := w.send(http.MethodGet, "/api/v1/dlq/messages/export", nil) // two paths of the specification match this path
 	require.Contains(t, got.body, id.String())
 	require.Contains(t, got.body, `{"end":{"count":1,`)
 }
@@ -186,7 +186,7 @@ func TestHostileDeadLettersAreExported(t *testing.T) {
 	}
 }
 
-// Every field of the detail that describes the stored record must be in the line, with the same value.
+// Every field of the detail that describes the stored record must also be in the line, with the same value.
 func TestALineSaysAllThatTheDetailSays(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -390,7 +390,7 @@ func TestAnExportThatCannotBeRecordedIsRefused(t *testing.T) {
 	requireError(t, w.call(http.MethodGet, exportPath), http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE")
 }
 
-// The ids of a list and of an export go with every other filter.
+// The filter ids of a list and of an export can be combined with every other filter.
 func TestMessagesAreChosenByTheirIDs(t *testing.T) {
 	t.Parallel()
 	w := start(t)

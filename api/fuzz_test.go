@@ -13,8 +13,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// FuzzCursor searches for cursors with two spellings, and for positions that a cursor
-// changes.
+// FuzzCursor searches for a cursor that can be written in two ways, and for a position that a cursor does not keep.
 func FuzzCursor(f *testing.F) {
 	f.Add("v7YpVQAGSz7nPzoAAAAAAAAAAII", int64(0), int64(1), false)
 	f.Add("9WFaqAAGSz7PnzoAAZnA3nAAcACAAAAAAAAABw", int64(0), int64(1), false)
@@ -49,8 +48,7 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// FuzzQuery searches for parameters of a list that are accepted, and that the store cannot
-// use or the caller did not mean.
+// FuzzQuery searches for accepted parameters of a list that the store cannot use, or that the caller did not mean.
 func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{
 		"", "page=3&page_size=200&sort=created_at", "status=PENDING&status=DEAD,RETRYING", "status=%C3&status=%A9", "key=", "key=%00",
@@ -73,8 +71,7 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// FuzzBody searches for the body of a bulk retry that is accepted, and that another reader
-// of JSON understands differently.
+// FuzzBody searches for an accepted body of a bulk retry that another JSON reader understands in another way.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"kind":"retry","topic":"orders.dlq"}`, `{"kind":"retry","topic":"orders.dlq","topic":"pay.dlq"}`, `{"kind":"retry","topic":"` + strings.Repeat("a", 249) + `"}`, `{"Topic":"a"}`,
@@ -121,7 +118,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// requireSameInteger compares with exact arithmetic, which a huge exponent would stop.
+// requireSameInteger compares with exact arithmetic. It skips large exponents, with which exact arithmetic would not end.
 func requireSameInteger(t *testing.T, text string, read int) {
 	t.Helper()
 	if text == "" || len(text) > 1000 || regexp.MustCompile(`[eE][+-]?\d{5}`).MatchString(text) {
@@ -132,8 +129,7 @@ func requireSameInteger(t *testing.T, text string, read int) {
 	require.Zero(t, exact.Cmp(big.NewRat(int64(read), 1)), text)
 }
 
-// FuzzPrefer searches for waits beyond any limit, and for text that is lost between two
-// preferences.
+// FuzzPrefer searches for waits above the limit, and for text that is lost between two preferences.
 func FuzzPrefer(f *testing.F) {
 	for _, seed := range []string{
 		"wait=5", `respond-async, wait="10"; x=1`, `wait=` + strings.Repeat("9", 400), `a="b,wait=3", WAIT = 4`, `"\`, "wait=-1", "wait=٣", "respond-async=no",
@@ -147,7 +143,7 @@ func FuzzPrefer(f *testing.F) {
 	})
 }
 
-// requireUsable requires that PostgreSQL accepts the filter and that it selects something.
+// requireUsable requires that PostgreSQL accepts the filter, and that the filter can match a message.
 func requireUsable(t *testing.T, filter *dlq.Filter) {
 	t.Helper()
 	require.True(t, isText(filter.ErrorContains) && isText(string(filter.Key)))
@@ -160,7 +156,7 @@ func requireUsable(t *testing.T, filter *dlq.Filter) {
 	require.True(t, filter.CreatedFrom.IsZero() || filter.CreatedTo.IsZero() || filter.CreatedFrom.Before(filter.CreatedTo))
 }
 
-// requirePrintable requires a reason that fits into an answer as it is.
+// requirePrintable requires an error whose text can be in an answer unchanged.
 func requirePrintable(t *testing.T, err error) {
 	t.Helper()
 	answer := translate(err)

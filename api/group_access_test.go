@@ -50,7 +50,7 @@ func TestAGroupCountsOnlyWhatOneMaySee(t *testing.T) {
 	require.Equal(t, []any{part}, w.call(http.MethodGet, groupsPath, bearer("viewer/orders.*")).field(t, "groups"))
 }
 
-// A state concerns all messages of a group.
+// The state of a group applies to all its messages.
 func TestAChangeOfAGroupNeedsThePermissionOnAllItsTopics(t *testing.T) {
 	t.Parallel()
 	e := &ends{offsets: map[string][]int64{"orders.v1": {1}}}

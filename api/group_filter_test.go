@@ -76,7 +76,7 @@ func TestABulkChangeChangesTheMessagesOfAGroup(t *testing.T) {
 	require.Equal(t, "PENDING", w.status(other))
 }
 
-// A group that was ignored would send or change everything.
+// If the group were ignored, the request would send or change all messages.
 func TestAnInvalidGroupChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := start(t)

@@ -13,7 +13,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// ends are the end offsets of topics, or an error.
+// ends has the end offsets of topics, or returns an error.
 type ends struct {
 	offsets map[string][]int64
 	err     error
@@ -35,7 +35,7 @@ func startWithEnds(t *testing.T, e *ends, change ...func(*api.Options)) *world {
 	return start(t, append(change, func(o *api.Options) { o.Ends = e })...)
 }
 
-// at sets the origin of an arrival.
+// at sets the offset of an arrival's origin, and the time at which the record was written.
 func at(partition int32, offset int64, written time.Time) func(*dlq.Arrival) {
 	return func(a *dlq.Arrival) {
 		a.Origin.Partition, a.Origin.Offset, a.Origin.Timestamp = &partition, &offset, written

@@ -34,13 +34,13 @@ func (w *world) groupOf(message string) string {
 	return m.GroupID.String()
 }
 
-// addGroup stores n messages with a cause, and returns the path of their group.
+// addGroup stores n messages that have the same cause, and returns the path of their group.
 func (w *world) addGroup(n int, change ...func(*dlq.Arrival)) string {
 	w.t.Helper()
 	return groupsPath + "/" + w.groupOf(w.add(n, change...)[0].String())
 }
 
-// titles lists the titles of groups, page by page.
+// titles lists the titles of groups. It reads all pages.
 func (w *world) titles(query string, size int, headers ...string) (titles []string) {
 	w.t.Helper()
 	cursor := ""

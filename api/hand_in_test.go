@@ -15,7 +15,7 @@ import (
 
 const handInPath = "/api/v1/dlq/orders.dlq.v1/messages"
 
-// handedIn are the ids of the answer.
+// handedIn are the ids in the answer.
 func (r response) handedIn(t testing.TB) (ids []dlq.ID) {
 	t.Helper()
 	for _, m := range r.field(t, "messages").([]any) {
@@ -139,7 +139,7 @@ func TestABadLetterStoresNothing(t *testing.T) {
 	require.Empty(t, topics)
 }
 
-// Otherwise a grant for a dead-letter topic would show every record of its original topic.
+// Otherwise a sender with a grant for a dead-letter topic could read every record of the original topic.
 func TestALetterIsNoPointer(t *testing.T) {
 	t.Parallel()
 	w := startWithTokens(t, func(o *api.Options) { o.Pointers = everyRecord{} })
@@ -171,7 +171,7 @@ func TestAnIdempotencyKeyBelongsToItsSender(t *testing.T) {
 	require.Len(t, ids, 3)
 }
 
-// A message that came back is shown with the one that it was before, and counts for its job.
+// A message that came back is linked to the message that was sent, and counts for its job.
 func TestALetterOfALimitedSenderIsLinkedToNoHiddenMessage(t *testing.T) {
 	t.Parallel()
 	w := startWithTokens(t)

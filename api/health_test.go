@@ -85,7 +85,7 @@ func TestShutdownAnswersRequestsInFlight(t *testing.T) {
 		answered <- got
 	}()
 	require.Eventually(t, func() bool { return w.status(id) == "RETRYING" }, 20*time.Second, 5*time.Millisecond)
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // less than the retry would wait
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // shorter than the retry would wait
 	defer cancel()
 	require.NoError(t, w.server.Shutdown(ctx))
 	got := <-answered

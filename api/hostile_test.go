@@ -51,7 +51,7 @@ func TestPathsAreUsedAsSent(t *testing.T) {
 		"//healthz":                          http.StatusNotFound,
 		"/api/v1/dlq/%zz":                    http.StatusBadRequest,
 		"/api/v1/dlq/messages/%zz":           http.StatusBadRequest,
-		"/api/v1/dlq/a%2fb/retry-all":        http.StatusMethodNotAllowed, // one topic, and GET
+		"/api/v1/dlq/a%2fb/retry-all":        http.StatusMethodNotAllowed, // the path has one topic, and only GET
 	} {
 		got := w.raw("GET " + target + " HTTP/1.1\r\nHost: x\r\n\r\n")
 		require.Equal(t, status, got.status, "%s: %s", target, got.body)
@@ -74,7 +74,7 @@ func TestRequestsThatAreNotHTTPGetTheDocumentedError(t *testing.T) {
 	}
 }
 
-// A proxy in front may find another end of such a request.
+// A proxy in front of the server may find another end of such a request.
 func TestRequestsWhoseEndIsAmbiguousAreRefusedAndClosed(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -96,7 +96,7 @@ func TestRequestsWhoseEndIsAmbiguousAreRefusedAndClosed(t *testing.T) {
 		"continued encoding":   "Transfer-Encoding:\r\n\tchunked" + chunked,
 		"blank before a colon": "Content-Length : 2\r\n\r\n{}",
 		"tab before a colon":   "Transfer-Encoding\t: chunked" + chunked,
-		"extended chunk":       "Transfer-Encoding: chunked\r\n\r\n2;\n\r\n{}\r\n0\r\n\r\n", // a line feed ends the line for some proxies
+		"extended chunk":       "Transfer-Encoding: chunked\r\n\r\n2;\n\r\n{}\r\n0\r\n\r\n", // some proxies end lines at a line feed
 	} {
 		for _, method := range []string{http.MethodPost, "UNKNOWN"} {
 			connection := w.dial("127.0.0.1")
@@ -115,7 +115,7 @@ func TestRequestsWhoseEndIsAmbiguousAreRefusedAndClosed(t *testing.T) {
 	require.Less(t, got.status, 300, got.body)
 }
 
-// The errors of fasthttp quote what it could not read.
+// The errors of fasthttp quote the bytes that it could not read.
 func TestTheLogQuotesNoRequestThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -185,7 +185,7 @@ func TestTheLimitsOfTheURLAndTheHeadersAreThoseOfTheOptions(t *testing.T) {
 	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, ask(url(3<<10), "X: y"))
 }
 
-// A trailer comes after the body, and is limited like the headers.
+// A trailer comes after the body. Its size is limited like the size of the headers.
 func TestATrailerThatIsTooLargeIsRefused(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -229,8 +229,7 @@ func TestWriteTimeoutDoesNotLimitTheHandler(t *testing.T) {
 	require.Equal(t, "RETRYING", got.field(t, "status"))
 }
 
-// faulty panics or hangs.
-// unkept keeps no plan.
+// unkept makes plans without storing them.
 type unkept struct{ Store }
 
 func (unkept) CreatePlan(_ context.Context, plan dlq.JobPlan, ttl time.Duration) (dlq.JobPlan, error) {
@@ -238,11 +237,12 @@ func (unkept) CreatePlan(_ context.Context, plan dlq.JobPlan, ttl time.Duration)
 	return plan, nil
 }
 
-// previewOf is the preview of a job with so many messages that would start now.
+// previewOf is the preview of a job that would start now and has so many messages.
 func previewOf(matched int64) dlq.JobPreview {
 	return dlq.JobPreview{Scope: dlq.Scope{SnapshotAt: time.Now()}, Matched: matched}
 }
 
+// faulty panics or hangs.
 type faulty struct{ unkept }
 
 func (faulty) Message(context.Context, dlq.ID) (dlq.Message, error) { panic("secret in a panic") }
@@ -277,7 +277,7 @@ func TestAPlanMayTakeLongerThanOtherRequests(t *testing.T) {
 	require.Equal(t, "the plan took longer than 10ms (server.plan_timeout); narrow its filters, or raise the limit", message)
 }
 
-// A store whose deadline has passed may report the database as unavailable.
+// A store may report that the database is unavailable when its deadline has passed.
 func TestAPlanBeyondItsDeadlineNamesItsLimit(t *testing.T) {
 	t.Parallel()
 	w := start(t, with(late{}), func(o *api.Options) { o.PlanTimeout = 10 * time.Millisecond })
@@ -294,7 +294,7 @@ func TestAPlanReportsAnUnavailableStore(t *testing.T) {
 	require.Contains(t, message, "is unavailable")
 }
 
-// late loses its connection at the deadline.
+// late loses the connection to the database at the deadline.
 type late struct{ Store }
 
 func (late) PreviewJob(ctx context.Context, _ dlq.JobSpec) (dlq.JobPreview, error) {
@@ -302,7 +302,7 @@ func (late) PreviewJob(ctx context.Context, _ dlq.JobSpec) (dlq.JobPreview, erro
 	return dlq.JobPreview{}, fmt.Errorf("pool: %w: %w", dlq.ErrUnavailable, ctx.Err())
 }
 
-// stubborn ignores the end of its context: its previews last until the gate opens.
+// stubborn ignores the end of its context. Its previews end when the gate opens.
 type stubborn struct {
 	unkept
 	asked, gate chan struct{}
@@ -331,7 +331,7 @@ func TestAPlanReportsThatOthersBlockedIt(t *testing.T) {
 	}
 }
 
-// gated returns a preview once its context ends or its gate opens.
+// gated returns a preview when its context ends or the gate opens.
 type gated struct {
 	unkept
 	asked, gate chan struct{}
@@ -353,7 +353,7 @@ func (g gated) PreviewJob(ctx context.Context, _ dlq.JobSpec) (dlq.JobPreview, e
 	return previewOf(int64(n)), ctx.Err()
 }
 
-// plan makes a plan and delivers its answer.
+// plan asks for a plan, and sends the answer to the channel.
 func (w *world) plan(headers ...string) <-chan response {
 	answer := make(chan response, 1)
 	go func() {
@@ -416,7 +416,7 @@ func TestAStoreThatHangsIs503(t *testing.T) {
 	require.Contains(t, message, "too long")
 }
 
-// keeper keeps its arguments after the call, as stores and workflow clients may.
+// keeper keeps its arguments after a call, as stores and workflow clients may do.
 type keeper struct {
 	Store
 	mu    sync.Mutex

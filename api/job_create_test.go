@@ -110,13 +110,13 @@ func TestABulkRetryWhoseWorkflowWasTerminatedIsClosedAndNotJoined(t *testing.T) 
 				return w.json(http.MethodPost, path, wholeTopic, headers...)
 			}
 			w.retries.terminate(true)
-			got := ask() // its workflow is terminated during the call
+			got := ask() // the workflow is terminated during the call
 			require.Equal(t, http.StatusOK, got.status, got.body)
 			require.Equal(t, "FAILED", got.field(t, "state"))
 			require.Contains(t, got.field(t, "reason"), "terminated")
 
 			w.retries.terminate(true)
-			left := ask("Prefer: respond-async") // its workflow is terminated after the call
+			left := ask("Prefer: respond-async") // the workflow is terminated after the call
 			require.Equal(t, http.StatusAccepted, left.status, left.body)
 			w.retries.terminate(false)
 			require.Eventually(t, func() bool {
@@ -130,7 +130,7 @@ func TestABulkRetryWhoseWorkflowWasTerminatedIsClosedAndNotJoined(t *testing.T) 
 	}
 }
 
-// unansweredRetries starts workflows, but does not answer when they are awaited.
+// unansweredRetries starts workflows, but does not answer calls that wait for their end.
 type unansweredRetries struct{ *retries }
 
 func (unansweredRetries) AwaitJob(context.Context, dlq.Job) (workflows.JobResult, error) {
@@ -266,7 +266,7 @@ func TestAPlanShowsTheEffectAndChangesNothing(t *testing.T) {
 		`"rate_limit":0,"order":"key","ramp":null}`)
 }
 
-// previewer records the specifications of its calls.
+// previewer records the specifications that it gets.
 type previewer struct {
 	unkept
 	asked dlq.JobSpec

@@ -85,8 +85,8 @@ func TestCreateBulkRetryRefusesInvalidFields(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.json(http.MethodPost, jobsPath, `{"kind":"retry","topic":"orders.dlq.v1","ids":`+many(dlq.MaxFilterIDs)+`}`).status)
 }
 
-// JSON has one kind of number, and JSON Schema counts 1.0 as an integer. Some programs
-// write every number with a point or an exponent.
+// JSON has only one kind of number, and JSON Schema counts 1.0 as an integer. Some programs write every number with a point or
+// an exponent.
 func TestAnIntegerOfABodyMayBeWrittenWithAPointOrAnExponent(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -157,7 +157,7 @@ func TestBodiesThatAreNotOneJSONObjectAreRefused(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	for body, field := range map[string]string{
-		"": "kind topic", " \n": "kind topic", "{}": "kind topic", // an empty body is an object without fields
+		"": "kind topic", " \n": "kind topic", "{}": "kind topic", // an empty body counts as an object without fields
 		"null": "body", "[]": "body", `"a"`: "body", "1": "body", "true": "body", "{": "body", `{"topic"}`: "body", "topic=a": "body",
 		`{"kind":"retry","topic":"a.dlq"}{}`: "body", `{"kind":"retry","topic":"a.dlq"} x`: "body", `{"kind":"retry","topic":"a.dlq",}`: "body", `{'topic':"a.dlq"}`: "body",
 		"\ufeff" + wholeTopic: "body", "{\"topic\":\"a\xff.dlq\"}": "body", strings.Repeat("[", 20_000): "body",

@@ -15,7 +15,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// startBulk starts a bulk retry that waits after it has claimed the n messages added.
+// startBulk adds n messages and starts a bulk retry. The bulk retry waits after it has claimed them.
 func (w *world) startBulk(n int) (path string, ids []dlq.ID) {
 	w.t.Helper()
 	w.retries.hold()
@@ -51,7 +51,7 @@ func TestPauseLeavesNothingRetryingAndResumeContinues(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, joined.status)
 	require.Equal(t, "0 messages retried in topic orders.dlq.v1 so far; the bulk retry is paused: still deploying", joined.field(t, "message"))
 
-	for range 2 { // the second time changes nothing
+	for range 2 { // a second resume changes nothing
 		got = w.call(http.MethodPost, path+"/resume")
 		require.Equal(t, http.StatusOK, got.status, got.body)
 		require.Equal(t, "RUNNING", got.field(t, "state"))
@@ -133,7 +133,7 @@ func TestCommandsToAJobThatHasEndedAre409(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	path := w.json(http.MethodPost, jobsPath, wholeTopic).header.Get("Location")
-	w.retries.unavailable = dlq.ErrUnavailable // what has ended is known without Temporal
+	w.retries.unavailable = dlq.ErrUnavailable // the end of a job is known without Temporal
 	for _, command := range commands {
 		message, _ := requireError(t, w.json(command[0], path+command[1], command[2]), http.StatusConflict, "SYS_DLQ_CONFLICT")
 		require.Equal(t, "job has already ended: state=COMPLETED", message)
@@ -146,7 +146,7 @@ func TestCommandsWithoutAWorkflowAreAConflict(t *testing.T) {
 	w.add(1)
 	id := dlq.NewID()
 	_, err := w.store.CreateJob(t.Context(), nil, dlq.Job{ID: id, Spec: dlq.JobSpec{Kind: dlq.KindRetry, Filter: dlq.Filter{Topic: "orders.dlq.v1"}}})
-	require.NoError(t, err) // and no one has started its workflow
+	require.NoError(t, err) // the workflow of the job was not started
 	path := jobsPath + "/" + id.String()
 	w.retries.unavailable = dlq.ErrUnavailable
 	for _, command := range commands {
@@ -165,7 +165,7 @@ func TestCommandsWithoutAWorkflowAreAConflict(t *testing.T) {
 	require.Equal(t, "CANCELLED", got.field(t, "state"))
 }
 
-// reads counts how often the rows of jobs are read.
+// reads counts how often rows of jobs are read.
 type reads struct {
 	Store
 	n atomic.Int64
@@ -190,7 +190,7 @@ func TestCommandsAnswer202UntilTheyTakeEffect(t *testing.T) {
 	require.EqualValues(t, 0, got.field(t, "rate_limit"))
 	require.Greater(t, time.Since(began), time.Second, "it waits a moment")
 	require.EqualValues(t, 2, counted.n.Load(), "before the command and after the wait")
-	w.server.Drain() // which ends the wait for the end of a job
+	w.server.Drain() // ends the wait for the end of a job
 	began = time.Now()
 	got = w.call(http.MethodPost, path+"/cancel")
 	require.Equal(t, http.StatusAccepted, got.status, got.body)
@@ -217,7 +217,7 @@ func TestACallThatWaitsForAJobReadsItsRowOnceAfterTheWait(t *testing.T) {
 	require.EqualValues(t, 4, counted.n.Load(), "two checks before the stop, and one read after the end")
 }
 
-// ending is a store whose bulk retry ends between the first read and the next.
+// ending is a store whose bulk retry ends after the first read.
 type ending struct {
 	Store
 	reads int
@@ -240,7 +240,7 @@ func TestCommandsThatRaceWithTheEndReportIt(t *testing.T) {
 		late := start(t, with(&ending{Store: w.store}), func(o *api.Options) { o.Retries = w.retries })
 		got := late.json(command[0], path+command[1], command[2])
 		gone := start(t, with(&ending{Store: w.store})).json(command[0], path+command[1], command[2])
-		if command[1] == "/cancel" { // it has ended, as was asked
+		if command[1] == "/cancel" { // the job has ended, as the sender wanted
 			require.Equal(t, http.StatusOK, got.status, got.body)
 			require.Equal(t, http.StatusOK, gone.status, gone.body)
 			continue
@@ -260,14 +260,14 @@ func (slow) SteerJob(ctx context.Context, _ *dlq.Operation, _ dlq.Job, _ dlq.Com
 	return ctx.Err()
 }
 
-// early gets the server's time-out just before its own.
+// early gets the server's time-out just before its own time-out.
 type early struct{ api.Retries }
 
 func (early) SteerJob(context.Context, *dlq.Operation, dlq.Job, dlq.Command) error {
 	return fmt.Errorf("%w: no worker: %w", dlq.ErrUnavailable, context.DeadlineExceeded)
 }
 
-// readableOnce is a store that can be read once.
+// readableOnce is a store from which a job can be read only once.
 type readableOnce struct {
 	Store
 	reads int

@@ -31,7 +31,7 @@ func TestBulkRetryTellsProgressRatesAndEstimatedEnd(t *testing.T) {
 		progress  float64
 		perSecond float64
 		average   float64
-		left      time.Duration // until the estimated end; negative when there is none
+		left      time.Duration // time until the estimated end; negative if there is no estimate
 	}{
 		"running, 1 of 4 in 100 s": {dlq.Job{State: dlq.JobRunning, Matched: 4000, StartedAt: started, RecentPerSecond: 30,
 			Counts: dlq.JobCounts{Retried: 900, Failed: 50, Dead: 50}}, 0.25, 30, 10, 100 * time.Second},

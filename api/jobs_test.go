@@ -67,7 +67,7 @@ func TestTheListOfJobsIsFilteredAndPaged(t *testing.T) {
 	var all []string
 	for query, next := "page_size=1", any(""); next != nil; query = fmt.Sprint("page_size=1&cursor=", next) {
 		var page []string
-		page, next = list(query, "operator/orders.*") // which does not see the job of stock.dlq.v1
+		page, next = list(query, "operator/orders.*") // this token does not see the job of stock.dlq.v1
 		require.LessOrEqual(t, len(page), 1)
 		all = append(all, page...)
 	}

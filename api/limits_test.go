@@ -16,7 +16,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// limited allows one request to each route, and no other during the test.
+// limited allows one request to each route. The next request would be allowed after the test.
 func limited(o *api.Options) { o.RateLimit = 0.001 }
 
 // behindProxy trusts the addresses of these tests as a proxy.
@@ -24,7 +24,7 @@ func behindProxy(o *api.Options) {
 	o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}
 }
 
-// spend sends requests until one is refused, and returns that answer.
+// spend sends requests until a request is refused, and returns the refusal.
 func (w *world) spend(method, path string, headers ...string) response {
 	w.t.Helper()
 	for range 20 {
@@ -115,7 +115,7 @@ func TestRefusedTokensAreCountedForTheClientBehindTheProxy(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, other.status)
 }
 
-// scanning holds the lists that read many messages.
+// scanning makes the lists that read many messages wait for the gate.
 type scanning struct {
 	Store
 	asked, gate chan struct{}
@@ -133,7 +133,7 @@ func (s scanning) List(ctx context.Context, q dlq.ListQuery) (dlq.Page, error) {
 	return dlq.Page{TotalExact: true}, ctx.Err()
 }
 
-// Groups holds the lists that rank all groups.
+// Groups makes the lists that rank all groups wait for the gate.
 func (s scanning) Groups(ctx context.Context, q dlq.GroupQuery) (dlq.PageOf[dlq.Group], error) {
 	if q.Sort == dlq.GroupsByFirstSeen {
 		return s.Store.Groups(ctx, q)
@@ -172,8 +172,7 @@ func TestListsThatReadManyMessagesAreLimited(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.call(http.MethodGet, list+"?error=c").status)
 }
 
-// A body that arrives byte by byte must not hold its connection longer than the read timeout,
-// though every byte arrives in time.
+// A body that arrives byte by byte must not keep its connection longer than the read timeout, even if no single byte is late.
 func TestABodyThatDripsIsEnded(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(o *api.Options) { o.ReadTimeout = 200 * time.Millisecond })
@@ -204,7 +203,7 @@ func TestABodyThatDripsIsEnded(t *testing.T) {
 	require.Zero(t, w.retries.starts())
 }
 
-// Slow clients must not keep others from being answered.
+// Slow clients must not delay the answers to other clients.
 func TestManySlowClientsDoNotBlockAFastOne(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(o *api.Options) { o.MaxConnections = 500 })

@@ -18,7 +18,7 @@ func linked(o *api.Options) {
 	o.TraceLink, o.RecordLink = "https://tempo.example/trace/{trace_id}", "https://kafka.example/topics/{topic}?p={partition}&o={offset}"
 }
 
-// traced is a dead letter with a trace and a place of its original record.
+// traced makes a dead letter with a trace and with the position of its original record.
 func traced(a *dlq.Arrival) {
 	a.Origin.Partition, a.Origin.Offset, a.TraceID = new(int32(3)), new(int64(0)), aTrace
 	a.Source = dlq.Source{Partition: 0, Offset: 42}

@@ -14,7 +14,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// hostileValues are values with the hidden e-mail address in ways that a reader of JSON could overlook.
+// hostileValues are values with the hidden e-mail address. A reader of JSON could overlook it in each of them.
 func hostileValues() map[string]string {
 	document := `{"customer":{"email":"` + hiddenEmail + `"},"n":12345678901234567890}`
 	quoted, _ := json.Marshal(document)
@@ -62,7 +62,7 @@ func TestHostileValuesShowNothingThatIsHidden(t *testing.T) {
 	}
 }
 
-// decodedBase64 is the base64 in an answer, as text: also text in UTF-16.
+// decodedBase64 is the decoded base64 in an answer, as UTF-8 and as UTF-16.
 func decodedBase64(body string) string {
 	var all strings.Builder
 	for _, text := range strings.FieldsFunc(body, func(c rune) bool { return c == '"' }) {

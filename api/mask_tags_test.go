@@ -17,12 +17,12 @@ import (
 	"dlqmanager/dlq/masking"
 )
 
-// tagged hides what the schemas tag with PII; see decoder.
+// tagged hides the fields that a schema tags with PII; see decoder.
 func tagged(t testing.TB) func(*api.Options) {
 	return masked(t, dlq.MaskRule{Topics: []string{"orders.*"}, Tags: []string{"PII"}, As: "mask"})
 }
 
-// withSchema has a hidden text in the value, and quotes of it.
+// withSchema makes a message with a hidden text in its value, and with quotes of that text.
 func withSchema(id byte) func(*dlq.Arrival) {
 	return func(a *dlq.Arrival) {
 		a.Record.Value = append([]byte{0, 0, 0, 0, id}, hiddenEmail...)
@@ -95,8 +95,8 @@ func TestFiltersByPartsThatASchemaMayTagNeedThePermission(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?header.tenant=a", bearer("operator")).status)
 }
 
-// cards is a registry whose schema 7 is {"a": number} with the tag PII, and tags nothing else. The number is no text of the
-// value.
+// cards is a Schema Registry. Its schema 7 is {"a": number} with the tag PII on a, and no other schema has tags. The bytes of
+// the value do not show the number as text.
 type cards struct{ isAway bool }
 
 func (c cards) Decode(context.Context, string, bool, []byte) (dlq.Decoded, error) {

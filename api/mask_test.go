@@ -18,7 +18,7 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// The hidden texts of these tests: in the value, the key and a header.
+// Texts of these tests that must be hidden: in the value, in the key and in a header.
 const (
 	hiddenEmail = "alice.meyer@zq7.example"
 	hiddenKey   = "customer-Xr8sLt3n"
@@ -37,7 +37,7 @@ func masked(t testing.TB, rules ...dlq.MaskRule) func(*api.Options) {
 	return func(o *api.Options) { o.Masking = masking }
 }
 
-// personal is a message with the hidden texts wherever a consumer may quote them.
+// personal makes a message that has the hidden texts in all fields that may quote them.
 func personal(a *dlq.Arrival) {
 	all := strings.Join(hiddenTexts, " ")
 	value := []byte(`{"id":12345678901234567890,"customer":{"email":"` + hiddenEmail + `"},"note":"mail to ` + hiddenEmail + ` or ` + hiddenUser + `"}`)
@@ -53,7 +53,7 @@ func personal(a *dlq.Arrival) {
 	a.Fingerprint = (*dlq.Grouping)(nil).Fingerprint(a)
 }
 
-// requireHidden checks that a text has no hidden text, also not within base64.
+// requireHidden requires that a text has no hidden text, not even in base64.
 func requireHidden(t testing.TB, text, label string) {
 	t.Helper()
 	for _, hidden := range hiddenTexts {
@@ -68,7 +68,7 @@ func requireHidden(t testing.TB, text, label string) {
 	}
 }
 
-// Every route that reads, for those who may reveal messages too.
+// The test calls every route that reads, also for senders who may reveal messages.
 func TestNoAnswerHasWhatIsHidden(t *testing.T) {
 	t.Parallel()
 	w := startWithTokens(t, masked(t))
@@ -90,7 +90,7 @@ func TestNoAnswerHasWhatIsHidden(t *testing.T) {
 
 	for route, permission := range tableOfRoutes(t) {
 		method, path, _ := strings.Cut(route, " ")
-		if method != http.MethodGet || strings.Contains(path, "pprof") { // a profile has the memory of this test
+		if method != http.MethodGet || strings.Contains(path, "pprof") { // a profile has memory of this test
 			continue
 		}
 		id := ids[0].String()
@@ -168,7 +168,7 @@ func TestAMessageIsRevealedToOneSenderForAWhile(t *testing.T) {
 	require.Contains(t, row["detail"].(map[string]any)["parts"], "value.customer.email")
 
 	_, err := w.pool.Exec(t.Context(), "UPDATE dlq.dlq_audit SET at = at - interval '11 minutes'")
-	if err == nil { // an owner of the table may change it
+	if err == nil { // the owner of the table may change it
 		requireHidden(t, w.call(http.MethodGet, path, bearer("admin")).body, "after ten minutes")
 	}
 }

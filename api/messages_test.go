@@ -247,7 +247,7 @@ func TestMarkDeadEndsAMessage(t *testing.T) {
 	w := start(t)
 	id := w.add(1)[0]
 	path := "/api/v1/dlq/messages/" + id.String() + "/dead"
-	for range 2 { // the second time changes nothing
+	for range 2 { // the second call changes nothing
 		got := w.call(http.MethodPost, path)
 		require.Equal(t, http.StatusOK, got.status)
 		require.Equal(t, `{"id":"`+id.String()+`","status":"DEAD","message":"message `+id.String()+` marked dead","retry_count":0,"max_retries":3}`, got.body)

@@ -14,7 +14,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// The contract names every filter of the table where it may be used, and no other.
+// The contract has every filter of the table in all places where the filter may be used, and no other filter.
 func TestTheContractHasTheFiltersOfTheTable(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("openapi.yaml")
@@ -91,7 +91,7 @@ func TestAListPassesNegationsToTheStore(t *testing.T) {
 	}
 }
 
-// A negation that was ignored would delete the messages that it should keep.
+// If a negation were ignored, the messages that it should keep would be deleted.
 func TestANegationThatExcludesNothingIsRefused(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -145,7 +145,7 @@ func TestAJobIsShownWithItsNegations(t *testing.T) {
 	require.NotContains(t, audit, "secret-")
 }
 
-// The job's original topic has messages of other topics too.
+// The original topic of the job also has messages of other dead-letter topics.
 func TestOnlyWhoSeesAJobSeesItsNegations(t *testing.T) {
 	t.Parallel()
 	w := startWithTokens(t)

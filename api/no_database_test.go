@@ -27,7 +27,7 @@ func startWithoutDatabase(t *testing.T, change ...func(*api.Options)) *world {
 
 const listPath = "/api/v1/dlq/orders.dlq.v1"
 
-// worksWithoutDatabase are the routes on messages that the original product documents.
+// worksWithoutDatabase are the routes about messages in the documents of k1s0's DLQ manager.
 var worksWithoutDatabase = []string{
 	"GET /api/v1/dlq/:topic", "GET /api/v1/dlq/messages/:id", "DELETE /api/v1/dlq/messages/:id", "POST /api/v1/dlq/messages/:id/retry",
 	"POST /api/v1/dlq/messages/:id/dead", "POST /api/v1/dlq/:topic/retry-all",
@@ -82,7 +82,7 @@ func TestWithoutADatabaseAMessageIsListedShownRetriedAndDeleted(t *testing.T) {
 	requireError(t, w.call(http.MethodGet, "/api/v1/dlq/messages/"+first, admin), http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
 }
 
-// A filter that is ignored would act on everything.
+// If a filter were ignored, the request would act on all messages.
 func TestWithoutADatabaseWhatIsNotKeptInMemoryIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	w := startWithoutDatabase(t)
@@ -106,9 +106,9 @@ func TestWithoutADatabaseWhatIsNotKeptInMemoryIsRefusedByName(t *testing.T) {
 func TestWithoutADatabaseRetryAllSendsInOrderAndCountsOnlyTheAcknowledged(t *testing.T) {
 	t.Parallel()
 	w := startWithoutDatabase(t)
-	ids := w.add(105) // more than a page
+	ids := w.add(105) // more messages than a page has
 	suspicious := w.add(1, func(a *dlq.Arrival) { a.Suspicion = "an attack" })[0]
-	w.add(1, dlqtest.FromTopic("orders.dlq.v1", "orders.dlq.v1")) // it has no topic to go to
+	w.add(1, dlqtest.FromTopic("orders.dlq.v1", "orders.dlq.v1")) // has no original topic
 	w.add(1, dlqtest.Retries(3, 3))
 	var sent []dlq.ID
 	w.retries.deliver = func(e dlq.Envelope) error {
@@ -140,11 +140,11 @@ func TestWithoutADatabaseRetryAllContinuesAfterItsCallAndIsJoined(t *testing.T) 
 	require.Equal(t, "0 messages retried in topic orders.dlq.v1 so far; the bulk retry is running", got.field(t, "message"))
 	message, _ := requireError(t, w.call(http.MethodPost, "/api/v1/dlq/orders.v1/retry-all", bearer("admin")), http.StatusConflict, "SYS_DLQ_CONFLICT")
 	require.Contains(t, message, "one runs at a time")
-	w.add(1) // it is stored after the beginning
+	w.add(1) // stored after the start of the retry
 	w.retries.release()
 	joined := w.call(http.MethodPost, retryAllPath, bearer("admin"))
 	require.Equal(t, http.StatusOK, joined.status, joined.body)
-	if joined.field(t, "matched") == 2.0 { // it has joined the first one, unless that had ended
+	if joined.field(t, "matched") == 2.0 { // the first retry was still running and was joined
 		require.EqualValues(t, 2, joined.field(t, "retried"))
 		joined = w.call(http.MethodPost, retryAllPath, bearer("admin"))
 	}

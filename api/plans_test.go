@@ -117,7 +117,7 @@ func TestAPlanRunsWithTheRightsOfWhoeverStartsIt(t *testing.T) {
 	require.EqualValues(t, 2, got.field(t, "changed"), got.body)
 }
 
-// ofOrders makes messages of a dead-letter topic that come from orders.v1.
+// ofOrders makes an arrival in a dead-letter topic whose original topic is orders.v1.
 func ofOrders(topic string) func(*dlq.Arrival) {
 	return func(a *dlq.Arrival) { a.DLQTopic = topic; a.Origin.Topic = "orders.v1" }
 }
@@ -191,7 +191,7 @@ func TestWhoeverRepeatsTheStartOfAPlanIsRecorded(t *testing.T) {
 	require.Len(t, jobs, 1)
 }
 
-// interrupted runs a hook before the first check of a plan.
+// interrupted calls a function before the first check of a plan.
 type interrupted struct {
 	*postgres.Store
 	once *sync.Once
@@ -223,7 +223,7 @@ func TestAStartOfAPlanFindsTheJobThatAnotherRequestStartedMeanwhile(t *testing.T
 	require.EqualValues(t, 3, got.field(t, "retried"))
 }
 
-// A batch of another job sets updated_at to the start of its transaction, which may be before the snapshot of a plan.
+// Another job sets updated_at to the start of its transaction. This time may be before the snapshot of a plan.
 func TestAPlanWithAsManyOtherMessagesIsRefused(t *testing.T) {
 	t.Parallel()
 	w := start(t)

@@ -11,7 +11,7 @@ import (
 func TestAClientGetsItsRateAndABurst(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
-	limiter := newRequestLimiter(10) // two seconds at once
+	limiter := newRequestLimiter(10) // allows the requests of two seconds at once
 	limiter.now = func() time.Time { return now }
 	for range 20 {
 		require.Zero(t, limiter.take("a"))

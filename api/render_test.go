@@ -11,7 +11,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Rows that were written by hand may hold any time.
+// Rows that were written by hand may have any time.
 func TestEveryTimeIsATimestamp(t *testing.T) {
 	t.Parallel()
 	for text, at := range map[string]time.Time{

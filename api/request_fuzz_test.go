@@ -14,7 +14,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// FuzzRequest searches for requests whose answer is not in the specification.
+// FuzzRequest searches for a request whose answer the specification does not allow.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range [][5]string{
 		{"GET", "/api/v1/dlq", "", "", ""},
@@ -46,15 +46,15 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, target, prefer, requestID, body string) {
 		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+w.address+target, strings.NewReader(body))
 		if err != nil || request.URL.Host != w.address || method == http.MethodConnect || body != "" && method == http.MethodHead {
-			return // the client sends something else
+			return // the client would send another request
 		}
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("Prefer", prefer)
-		requestID = "r" + requestID // the validator takes digits for a number
+		requestID = "r" + requestID // the validator would read digits as a number
 		request.Header.Set("X-Request-Id", requestID)
 		got, err := w.do(request)
 		if err != nil {
-			return // headers that the client refuses
+			return // the client refuses a header
 		}
 		require.NotEqual(t, http.StatusInternalServerError, got.status, got.body)
 		if regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`).MatchString(requestID) {
@@ -62,7 +62,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		require.True(t, utf8.ValidString(got.body), got.body)
 		switch {
-		case method == http.MethodHead, method == http.MethodOptions, strings.HasPrefix(request.URL.Path, "/docs/"): // have no body, or files
+		case method == http.MethodHead, method == http.MethodOptions, strings.HasPrefix(request.URL.Path, "/docs/"): // no body, or a file
 		case strings.Contains(got.body, `"no such route"`):
 			requireError(t, got, http.StatusNotFound, "SYS_DLQ_NOT_FOUND")
 		case got.status == http.StatusMethodNotAllowed:

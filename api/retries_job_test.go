@@ -51,7 +51,7 @@ func (r *retries) StartJob(_ context.Context, _ *dlq.Operation, job dlq.Job) (wo
 	})
 }
 
-// change changes the messages of a job.
+// change runs a job that changes messages.
 func (r *retries) change(ctx context.Context, w *run, job dlq.Job, gate <-chan struct{}) {
 	select {
 	case <-gate:
@@ -69,7 +69,7 @@ func (r *retries) change(ctx context.Context, w *run, job dlq.Job, gate <-chan s
 	w.job.Job, w.err = r.store.EndJob(ctx, nil, job.ID, dlq.JobCompleted, "")
 }
 
-// hasEnded reports whether the workflow of a job has closed. A job has one workflow.
+// hasEnded reports whether the workflow of a job has closed.
 func (r *retries) hasEnded(workflowID string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +85,7 @@ func (r *retries) hasEnded(workflowID string) bool {
 	}
 }
 
-// lane is false when the job was cancelled.
+// lane runs a lane. It returns false if the job was cancelled.
 func (r *retries) lane(ctx context.Context, w *run, lane dlq.Lane, gate <-chan struct{}) bool {
 	for {
 		page, _, err := r.store.NextPage(ctx, lane, nil, true)
@@ -93,14 +93,14 @@ func (r *retries) lane(ctx context.Context, w *run, lane dlq.Lane, gate <-chan s
 			return true
 		}
 		pass := gate
-		if len(page.Page) == 0 { // the rate limit allows nothing now
+		if len(page.Page) == 0 { // the rate limit allows no message now
 			pass = after(page.Wait)
 		}
 		paused, cancelled := r.obey(ctx, w, lane.Job, pass)
 		switch {
 		case cancelled:
 			return false
-		case paused: // the pause has taken the page, and the lane
+		case paused: // the pause has released the page and ended the lane
 			if lane, err = r.store.OpenLane(ctx, lane.Job, lane.Number, dlq.LaneAttempt{}); err != nil {
 				return true
 			}
@@ -123,7 +123,7 @@ func after(wait time.Duration) <-chan struct{} {
 	return over
 }
 
-// obey executes commands until the gate opens while the job is not paused.
+// obey executes commands until the gate opens. While the job is paused, it does not wait for the gate.
 func (r *retries) obey(ctx context.Context, w *run, id dlq.ID, gate <-chan struct{}) (wasPaused, cancelled bool) {
 	paused := false
 	for {
@@ -167,11 +167,11 @@ func (r *retries) AwaitJob(ctx context.Context, job dlq.Job) (workflows.JobResul
 		return workflows.JobResult{}, err
 	}
 	result := w.job
-	result.Job.Spec.Filter = dlq.Filter{Topic: result.Job.Spec.Topic} // as the activities of the workflow return it
+	result.Job.Spec.Filter = dlq.Filter{Topic: result.Job.Spec.Topic} // the activities of the workflow leave out the filter too
 	return result, w.err
 }
 
-// cancelled reports whether a workflow has been asked to stop.
+// cancelled reports whether any workflow was asked to stop.
 func (r *retries) cancelled() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,8 +185,7 @@ func (r *retries) cancelled() bool {
 	return false
 }
 
-// running finds a workflow, if it has not closed. heard is false if its commands have no
-// effect.
+// running returns a workflow that has not closed. heard is false if commands to the workflow have no effect.
 func (r *retries) running(workflowID string) (w *run, heard bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,7 +204,7 @@ func (r *retries) running(workflowID string) (w *run, heard bool, err error) {
 	}
 }
 
-// command returns once the command was obeyed, as an update of the workflow does.
+// command returns once the workflow has obeyed the command, like an update of a workflow.
 func (r *retries) command(ctx context.Context, id dlq.ID, given command) error {
 	w, heard, err := r.running(workflows.JobWorkflowID(dlq.KindRetry, id))
 	if err != nil {

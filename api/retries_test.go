@@ -13,29 +13,29 @@ import (
 	"dlqmanager/workflows"
 )
 
-// retries replaces the workflows: goroutines with the same rules on the same store.
+// retries replaces the workflows. It runs goroutines that apply the same rules to the same store.
 type retries struct {
 	t        testing.TB
 	store    *postgres.Store
-	messages activities.RetryStore // store, unless messages are in memory
+	messages activities.RetryStore // the same store, unless messages are in memory
 
 	mu      sync.Mutex
-	deliver func(dlq.Envelope) error // nil delivers
+	deliver func(dlq.Envelope) error // if nil, every message is delivered
 	silent  bool                     // Kafka is not configured
-	// noArchive is a missing schedule of the archive.
+	// noArchive is set if the schedule of the archive does not exist.
 	noArchive bool
 	// stopped makes every workflow end as if someone had terminated it.
 	stopped bool
-	// killed makes bulk retries end at once, without a trace in the store.
+	// killed makes bulk retries end at once, without writing to the store.
 	killed          bool
-	unavailable     error           // the error of every call, unless nil
+	unavailable     error           // if not nil, every call returns it
 	runs            map[string]*run // by run id
 	latest          map[string]*run // by workflow id
-	gate            chan struct{}   // workflows wait here after their claim
-	early           chan struct{}   // workflows wait here before anything else
-	ignoresCommands bool            // commands are accepted without effect
+	gate            chan struct{}   // workflows wait for it after their claim
+	early           chan struct{}   // workflows wait for it before their first step
+	ignoresCommands bool            // commands are accepted, but have no effect
 	started         int
-	read            atomic.Int32 // single retries that have read their message
+	read            atomic.Int32 // the number of single retries that have read their message
 }
 
 type run struct {
@@ -45,7 +45,7 @@ type run struct {
 	cancelled chan struct{}
 	cancel    func()
 	commands  chan command
-	target    string // of a retry of one message
+	target    string // the target of a single retry
 	message   workflows.RetryMessageResult
 	job       workflows.JobResult
 	err       error
@@ -57,7 +57,7 @@ func newRetries(t testing.TB, store *postgres.Store) *retries {
 	return &retries{t: t, store: store, messages: store, runs: map[string]*run{}, latest: map[string]*run{}, gate: open, early: open}
 }
 
-// hold makes workflows wait after their claim, until release.
+// hold makes workflows wait after their claim until release is called.
 func (r *retries) hold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +71,7 @@ func (r *retries) holdEarly() {
 	r.early = make(chan struct{})
 }
 
-// release lets all workflows continue, now and later.
+// release lets all workflows continue. Later workflows do not wait either.
 func (r *retries) release() {
 	r.releaseEarly()
 	r.mu.Lock()
@@ -117,7 +117,7 @@ func (r *retries) starts() int {
 	return r.started
 }
 
-// begin joins the running workflow of this id, or starts one.
+// begin joins the running workflow with this id, or starts a workflow.
 func (r *retries) begin(id string, work func(*run, <-chan struct{}, <-chan struct{})) (workflows.Execution, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -95,7 +95,7 @@ func TestRetryAllAnswers202WithALocationThatCanBeReadAtOnce(t *testing.T) {
 		answered <- got
 	}()
 	require.Eventually(t, func() bool { return w.retries.starts() > 0 }, 20*time.Second, time.Millisecond)
-	w.retries.releaseEarly() // only now does the worker write the job
+	w.retries.releaseEarly() // the worker has not written the job before
 	got := <-answered
 	require.Equal(t, http.StatusAccepted, got.status, got.body)
 	id := got.field(t, "job_id").(string)

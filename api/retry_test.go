@@ -132,7 +132,7 @@ func TestRetryMessageAnswers202AndJoinsTheRunningRetry(t *testing.T) {
 
 	w.retries.release()
 	third := w.call(http.MethodPost, retryPath(id), "Prefer: wait=30")
-	if third.status == http.StatusConflict { // it had ended before, perhaps between the check and the start of another run
+	if third.status == http.StatusConflict { // the retry had ended, perhaps between the check and the start
 		require.Contains(t, third.body, "status=RESOLVED, retry_count=1/3")
 	} else {
 		require.Equal(t, http.StatusOK, third.status)
@@ -255,7 +255,7 @@ func TestRetryMessageAnswers503WhenTemporalIsUnavailable(t *testing.T) {
 	require.Equal(t, "PENDING", w.status(id))
 }
 
-// forgetful loses its database after the first read of a message.
+// forgetful is a store that loses its database after the first read of a message.
 type forgetful struct {
 	Store
 	reads int

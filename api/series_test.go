@@ -14,7 +14,7 @@ import (
 
 const seriesPath = "/api/v1/series"
 
-// arrivals are the arrivals of each dead-letter topic.
+// arrivals are the numbers of arrivals, by dead-letter topic.
 func (w *world) arrivals(query string, headers ...string) map[string]float64 {
 	w.t.Helper()
 	got := w.call(http.MethodGet, seriesPath+"?"+query, headers...)
@@ -55,7 +55,7 @@ func TestSeriesHaveOnlyTheTopicsThatOneMaySee(t *testing.T) {
 	group := strings.TrimPrefix(w.addGroup(2, noPrice), groupsPath+"/")
 	w.add(3, noPrice, inStock)
 	hidden := strings.TrimPrefix(w.addGroup(1, noStock, inStock), groupsPath+"/")
-	for range 2 { // with changes, and with sums only
+	for range 2 { // first with changes that are not added up yet, then with sums only
 		for query, want := range map[string]map[string]float64{
 			"": {"orders.dlq.v1": 2}, "topic=stock": {}, "topic=stock.dlq": {}, "group=" + group: {"orders.dlq.v1": 2}, "group=" + hidden: {},
 			"topic=stock&group=" + group: {},

@@ -25,12 +25,12 @@ import (
 	"dlqmanager/telemetry"
 )
 
-// world is a server on a loopback port with a database of its own, and with workflows in memory.
+// world is a server on a loopback port. It has its own database, and workflows in memory.
 type world struct {
 	t       testing.TB
 	pool    *pgxpool.Pool
 	store   *postgres.Store
-	kept    arrivals // store, unless messages are in memory
+	kept    arrivals // the same store, unless messages are in memory
 	retries *retries
 	server  *api.Server
 	logs    *observer.ObservedLogs
@@ -43,7 +43,7 @@ type arrivals interface {
 	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
 }
 
-// start runs a server until the end of the test. change may replace any option.
+// start runs a server until the test ends. change can replace any option.
 func start(t testing.TB, change ...func(*api.Options)) *world {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
@@ -113,8 +113,8 @@ func (w *world) call(method, path string, headers ...string) response {
 	return got
 }
 
-// json is call with a JSON body. If the answer is a success, the specification must
-// allow the request.
+// json sends a request with a JSON body, and checks the response. If the answer is a success, the specification must allow the
+// request too.
 func (w *world) json(method, path, body string, headers ...string) response {
 	w.t.Helper()
 	request, got := w.send(method, path, strings.NewReader(body), append(headers, "Content-Type: application/json")...)
@@ -126,7 +126,7 @@ func (w *world) json(method, path, body string, headers ...string) response {
 	return got
 }
 
-// send sends a request that the specification may not know. headers are "Name: value".
+// send sends a request that need not be in the specification. headers have the form "Name: value".
 func (w *world) send(method, path string, body io.Reader, headers ...string) (*http.Request, response) {
 	w.t.Helper()
 	request, err := http.NewRequest(method, "http://"+w.address+path, body)
@@ -157,11 +157,11 @@ func (w *world) raw(content string) response {
 	require.NoError(w.t, err)
 	defer connection.Close()
 	require.NoError(w.t, connection.SetDeadline(time.Now().Add(20*time.Second)))
-	go func() { _, _ = io.Copy(connection, strings.NewReader(content)) }() // the server may hang up before the end
+	go func() { _, _ = io.Copy(connection, strings.NewReader(content)) }() // the server may close it before the end
 	return readResponse(w.t, connection)
 }
 
-// decode reads the body strictly into a map.
+// decode reads the body into a map. It accepts only a JSON object.
 func (r response) decode(t testing.TB) map[string]any {
 	t.Helper()
 	var object map[string]any
@@ -194,8 +194,7 @@ type errorObject struct {
 	} `json:"error"`
 }
 
-// requireError checks a response against the documented error body and returns the
-// fields that its details name.
+// requireError checks that a response is the documented error body. It returns the message, and the fields in the details.
 func requireError(t testing.TB, got response, status int, code string) (message string, fields []string) {
 	t.Helper()
 	require.Equal(t, status, got.status, got.body)
@@ -217,7 +216,7 @@ func requireError(t testing.TB, got response, status int, code string) (message 
 	return body.Error.Message, fields
 }
 
-// add stores n messages of orders.dlq.v1 and returns their ids in order.
+// add stores n messages of orders.dlq.v1. It returns their ids in the order of arrival.
 func (w *world) add(n int, change ...func(*dlq.Arrival)) []dlq.ID {
 	w.t.Helper()
 	ids := make([]dlq.ID, n)

@@ -13,7 +13,7 @@ import (
 
 const singleRetriesPath = "/api/v1/retries"
 
-// singleRetries are the items of the list.
+// singleRetries are the entries of the list.
 func (w *world) singleRetries(query string, headers ...string) (items []map[string]any) {
 	w.t.Helper()
 	got := w.call(http.MethodGet, singleRetriesPath+query, headers...)

@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readSpecification leaves out the discriminators: the validator does not resolve the references beside them, and
-// the kinds of jobs exclude each other without.
+// readSpecification leaves out the discriminators, since the validator does not resolve the references next to them. Without
+// discriminators, the kinds of jobs still exclude each other.
 func readSpecification() ([]byte, error) {
 	content, err := os.ReadFile("openapi.yaml")
 	return discriminators.ReplaceAll(content, nil), err
@@ -46,11 +46,10 @@ var specification = sync.OnceValues(func() (validator.Validator, error) {
 	return v, nil
 })
 
-// validating serializes the tests' use of the validator, which does not promise to be
-// safe for concurrent use.
+// validating is held while a test uses the validator, since the validator may not be safe for concurrent use.
 var validating sync.Mutex
 
-// violations lists how a response differs from the specification.
+// violations lists the differences between a response and the specification.
 func violations(t testing.TB, request *http.Request, got response) []string {
 	t.Helper()
 	v, err := specification()
@@ -63,7 +62,7 @@ func violations(t testing.TB, request *http.Request, got response) []string {
 	return textsOf(errs)
 }
 
-// requestViolations lists how a request differs from the specification.
+// requestViolations lists the differences between a request and the specification.
 func requestViolations(t testing.TB, request *http.Request) []string {
 	t.Helper()
 	v, err := specification()
@@ -85,7 +84,7 @@ func textsOf(errs []*validationerrors.ValidationError) []string {
 	return texts
 }
 
-// requireConforms checks each line of a stream by itself.
+// requireConforms checks a response. In a stream, it checks each line.
 func requireConforms(t testing.TB, request *http.Request, got response) {
 	t.Helper()
 	if got.header.Get("Content-Type") == "application/x-ndjson" && strings.Count(got.body, "\n") > 1 {
@@ -166,7 +165,7 @@ func TestTheExamplesOfTheSpecificationMatchItsSchemas(t *testing.T) {
 	require.Greater(t, examples, 100)
 }
 
-// A server that is full, and a client that sends too much, are possible everywhere.
+// Any request can be refused because the server is full, or because the client sends too much.
 func TestEveryOperationDocumentsTheAnswersOfTheLimits(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("openapi.yaml")
@@ -186,8 +185,7 @@ func TestEveryOperationDocumentsTheAnswersOfTheLimits(t *testing.T) {
 	}
 }
 
-// A response with an extra field, a missing field or an undocumented code must be
-// detected; the checks of all other tests depend on this.
+// A response with an extra field, a missing field or an undocumented code must be found: all other tests depend on this check.
 func TestTheSpecificationCatchesDrift(t *testing.T) {
 	t.Parallel()
 	w := start(t)

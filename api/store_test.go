@@ -11,17 +11,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	dlqtest.AtOnce(6) // most of their time they wait for the database
+	dlqtest.AtOnce(6) // the tests mostly wait for the database
 	os.Exit(dbtest.Main(m))
 }
 
-// Store is all of a store that the API uses.
+// Store has all methods of a store that the API uses.
 type Store interface {
 	api.Store
 	api.Database
 }
 
-// newStore has a database of its own.
+// newStore returns a store with its own database.
 func newStore(t testing.TB) *postgres.Store {
 	t.Helper()
 	return postgres.New(dbtest.Another(t), newTopics(t))
@@ -32,7 +32,7 @@ func with(store Store) func(*api.Options) {
 	return func(o *api.Options) { o.Store, o.Database = store, store }
 }
 
-// wrapped puts another store before the store of a server.
+// wrapped puts a wrapper around the store of a server.
 func wrapped(wrap func(Store) Store) func(*api.Options) {
 	return func(o *api.Options) {
 		store, _ := o.Store.(Store)

@@ -15,7 +15,7 @@ import (
 	"dlqmanager/workflows"
 )
 
-// knownTopics are the topics that exist. As an error it is that of a Kafka that is away.
+// knownTopics are the topics that exist. It is also an error, which stands for an unavailable Kafka.
 type knownTopics map[string]bool
 
 func (k knownTopics) EndOffsets(_ context.Context, topics []string) (ends []dlq.EndOffset, err error) {
@@ -30,7 +30,7 @@ func (k knownTopics) EndOffsets(_ context.Context, topics []string) (ends []dlq.
 	return ends, nil
 }
 
-// toTargets allows the targets *.retry and http:shop, and routes routed.* to routed.
+// toTargets allows the targets *.retry and http:shop. It routes the topics routed.* to the topic routed.
 func toTargets(t testing.TB, known knownTopics) func(*api.Options) {
 	targets, err := dlq.NewTargets(newTopics(t), map[string]string{"routed.*": "routed"}, []string{"*.retry", "*.dlq", "http:shop"}, []string{"shop"})
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestATargetIsCheckedWhileKafkaIsAway(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.json(http.MethodPost, retryPath(id), `{"target_topic": "http:shop"}`).status, "an endpoint is not in Kafka")
 }
 
-// Otherwise the message would read as if its own topic had received it.
+// Otherwise it would seem that the message was sent to its original topic.
 func TestARetryToATargetSendsAnUnchangedCopy(t *testing.T) {
 	t.Parallel()
 	w := start(t, toTargets(t, knownTopics{"orders.retry": true}))

@@ -18,16 +18,16 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// fixed returns the results that a test sets; other calls go to Store.
+// fixed returns the results that the test sets. Other calls go to Store.
 type fixed struct {
 	Store
 	page   dlq.Page
 	detail dlq.Detail
 	chain  dlq.Chain
 	topics []dlq.TopicSummary
-	// operations are by the tokens of owners.
+	// operations are by the tokens of owners of retries.
 	operations map[string]dlq.ID
-	verdict    dlq.Verdict // of every message
+	verdict    dlq.Verdict // the verdict about every message
 	err        error
 	asked      chan dlq.ListQuery
 }
@@ -80,7 +80,7 @@ func parseID(t *testing.T, s string) dlq.ID {
 	return id
 }
 
-// documented is the message of the documentation's examples.
+// documented is the message in the examples of the documentation.
 func documented(t *testing.T) dlq.Message {
 	t.Helper()
 	created := time.Date(2026, 2, 20, 19, 30, 0, 0, time.FixedZone("JST", 9*3600)) // shown in UTC
@@ -202,7 +202,7 @@ func TestListMessagesPassesEveryFilterToTheStore(t *testing.T) {
 			OriginPartition: &partition, OriginOffset: &offset}},
 		"header.a.b=%C3%A9&header.c=&payload.lines.0.sku=x%3D": {Page: 1, PageSize: 20, Filter: dlq.Filter{
 			Headers: map[string]string{"a.b": "é", "c": ""}, Payload: map[string]string{"lines.0.sku": "x="}}},
-		"created_from=2026-02-20t10:30:00z": {Page: 1, PageSize: 20, Filter: dlq.Filter{CreatedFrom: from}}, // as RFC 3339 allows
+		"created_from=2026-02-20t10:30:00z": {Page: 1, PageSize: 20, Filter: dlq.Filter{CreatedFrom: from}}, // RFC 3339 allows t and z
 	} {
 		got := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1?"+query)
 		require.Equal(t, http.StatusOK, got.status, got.body)

@@ -92,7 +92,7 @@ func TestARemovedKeyIsRefusedAfterTheNextFetch(t *testing.T) {
 	_, err := o.Authenticate(t.Context(), token)
 	require.NoError(t, err)
 
-	require.NoError(t, o.issuer.refresh(t.Context())) // as run does every minute
+	require.NoError(t, o.issuer.refresh(t.Context())) // run does so every minute
 	_, err = o.Authenticate(t.Context(), token)
 	require.EqualError(t, err, "the token is signed with an unknown key")
 	_, err = o.Authenticate(t.Context(), p.token(t))
@@ -139,7 +139,7 @@ func TestKnownKeysAreValidForAnHourWithoutTheProvider(t *testing.T) {
 	p, c := newProvider(t), newClock()
 	o := p.oidcFor(t, c)
 	require.NoError(t, o.issuer.refresh(t.Context()))
-	fresh := func() string { // a token that is valid whatever the clock of the test says
+	fresh := func() string { // a token that is valid at the time of the test's clock and of the real clock
 		return forged(t, p.signer, nil, map[string]any{"iss": p.server.URL, "aud": audience, "sub": "a", "exp": c.now().Add(time.Minute).Unix()})
 	}
 	p.away.Store(true)
@@ -169,7 +169,7 @@ func TestRunFetchesTheKeys(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); o.Run(t.Context()) }()
 	require.Eventually(t, func() bool { return o.Check(t.Context()) == nil }, 10*time.Second, time.Millisecond)
-	t.Cleanup(func() { <-ended }) // the context of the test has ended
+	t.Cleanup(func() { <-ended }) // the context of the test ends before this function runs
 }
 
 func TestAProviderThatAnswersNonsenseIsAway(t *testing.T) {

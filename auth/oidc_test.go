@@ -74,7 +74,7 @@ func TestClaimsMayBeNestedOrHaveDots(t *testing.T) {
 	}
 }
 
-// forged signs claims with a key of the test. A claim nil is left out.
+// forged signs claims with a key of the test. It leaves out the claims that are nil.
 func forged(t *testing.T, k *key, header map[jose.HeaderKey]any, claims map[string]any) string {
 	t.Helper()
 	options := &jose.SignerOptions{ExtraHeaders: header}
@@ -111,7 +111,7 @@ func TestForgedAndStaleTokensAreRefused(t *testing.T) {
 	good := signed(nil)
 	parts := strings.Split(good, ".")
 
-	// The public key as the secret of HMAC, in the form in which libraries took it.
+	// The attack uses the public key as the secret of HMAC, in a form that some libraries accepted.
 	der, err := x509.MarshalPKIXPublicKey(own.private.Public())
 	require.NoError(t, err)
 	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
@@ -227,7 +227,7 @@ func forgedText(t *testing.T, k *key, payload string) string {
 func TestFirstAsksTheAuthenticatorOfTheKind(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	o := p.oidcFor(t, newClock()) // it has no keys, so it is unavailable
+	o := p.oidcFor(t, newClock()) // without keys the provider is unavailable
 	tokens, token := tokensWith(t, "- {name: ci, hash: %s, role: viewer}\n")
 	both := First(prometheus.NewRegistry(), tokens, o)
 
@@ -246,7 +246,7 @@ func TestFirstAsksTheAuthenticatorOfTheKind(t *testing.T) {
 	require.EqualError(t, err, "the token is longer than 8192 bytes")
 }
 
-// BenchmarkAToken shows the cost of a token's check for a request.
+// BenchmarkAToken measures the time of checking a token.
 func BenchmarkAToken(b *testing.B) {
 	p := newProvider(b)
 	o := p.oidcFor(b, newClock())

@@ -31,20 +31,20 @@ import (
 
 const audience = "dlq-manager"
 
-// provider is a certified OpenID provider with HTTPS, whose keys the test controls. Its
-// clients get access tokens as JSON Web Tokens.
+// provider is a certified OpenID provider with HTTPS. The test controls its keys. Its clients get JSON Web Tokens as access
+// tokens.
 type provider struct {
 	*storage.Storage
 
 	server *httptest.Server
-	// fetches counts the requests for keys; away makes the provider answer 503.
+	// fetches counts the requests for keys. away makes the provider answer 503.
 	fetches atomic.Int32
 	away    atomic.Bool
 
 	mu     sync.Mutex
-	signer *key   // of new tokens
-	keys   []*key // published
-	groups any    // the claim of new tokens
+	signer *key   // signs new tokens
+	keys   []*key // the published keys
+	groups any    // the groups claim of new tokens
 }
 
 // key implements op.SigningKey and op.Key.
@@ -67,7 +67,7 @@ func (k *key) Key() any {
 	return k.private
 }
 
-// rsaKeys are made once, since that takes a while.
+// rsaKeys are made only once, since it takes a while.
 var rsaKeys = sync.OnceValue(func() [3]*rsa.PrivateKey {
 	var keys [3]*rsa.PrivateKey
 	for i := range keys {
@@ -149,7 +149,7 @@ func (p *provider) ClientCredentials(ctx context.Context, id, secret string) (op
 	return jwtClient{client}, err
 }
 
-// forAudience is a request for a token of our audience.
+// forAudience is a request for a token for our audience.
 type forAudience struct{ op.TokenRequest }
 
 func (forAudience) GetAudience() []string { return []string{audience} }
@@ -185,7 +185,7 @@ func (p *provider) token(t testing.TB) string {
 	return answer.Token
 }
 
-// clock is a clock that the test moves.
+// clock is a clock that the test sets.
 type clock struct{ at atomic.Int64 }
 
 func newClock() *clock {
@@ -197,7 +197,7 @@ func newClock() *clock {
 func (c *clock) now() time.Time          { return time.Unix(0, c.at.Load()) }
 func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
 
-// oidcFor returns an authenticator of the provider, which has not fetched keys yet.
+// oidcFor returns an authenticator for the provider. It has not fetched the keys yet.
 func (p *provider) oidcFor(t testing.TB, c *clock) *OIDC {
 	t.Helper()
 	operator, err := dlq.NewGrant(dlq.RoleOperator, []string{"payments.*"})

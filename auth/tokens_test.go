@@ -25,7 +25,7 @@ func hashOf(token string) string {
 	return hashPrefix + hex.EncodeToString(hash[:])
 }
 
-// tokensWith reads a file with one token, whose hash replaces %s.
+// tokensWith reads a file with one token. The hash of the token replaces %s in the text.
 func tokensWith(t *testing.T, text string) (*Tokens, string) {
 	t.Helper()
 	token := NewToken()
@@ -136,7 +136,7 @@ func TestAChangeOfTheFileIsUsedOnceTwoReadingsAgree(t *testing.T) {
 	}
 }
 
-// Cut after its role, an entry is valid and has no limits.
+// An entry that is cut after its role is valid, but has no limits.
 func TestAFileThatIsBeingWrittenWidensNoGrant(t *testing.T) {
 	t.Parallel()
 	tokens, token := tokensWith(t, "- {name: ci, hash: %s, role: viewer, topics: [orders.dlq]}")
@@ -228,7 +228,7 @@ func TestAmbiguousFilesAreRefusedWithTheLine(t *testing.T) {
 	}
 }
 
-// grantOf is as long as a grant may be.
+// grantOf is a grant with the greatest allowed length.
 func grantOf(prefix string) string {
 	topics := make([]string, 1600)
 	for i := range topics {
@@ -248,13 +248,13 @@ func TestNewEntriesAreAppended(t *testing.T) {
 		require.NotContains(t, string(text), token)
 		return token, text
 	}
-	first, text := entry("true") // a name that YAML must quote
+	first, text := entry("true") // YAML must quote this name
 	require.NoError(t, Append(path, text))
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 
-	require.NoError(t, os.WriteFile(path, append([]byte("# kept\n"), text[:len(text)-1]...), 0o600)) // without the last line break
+	require.NoError(t, os.WriteFile(path, append([]byte("# kept\n"), text[:len(text)-1]...), 0o600)) // no line break at the end
 	second, more := entry("second")
 	require.NoError(t, Append(path, more))
 	data, err := os.ReadFile(path)

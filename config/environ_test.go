@@ -12,7 +12,7 @@ import (
 	"dlqmanager/config"
 )
 
-// everyKey has a non-default value for each key, in the form of the environment.
+// everyKey has a value for each key, in the form of the environment. No value is the default.
 var everyKey = map[string]string{
 	"DLQ_SERVER_MAX_CONNECTIONS_PER_ADDRESS": "7", "DLQ_SERVER_MAX_SCANS": "3", "DLQ_SERVER_MAX_PLANS": "5", "DLQ_SERVER_MAX_EXPORTS": "6",
 	"DLQ_CONSOLE_ENABLED": "false", "DLQ_CONSOLE_PATH": "/console", "DLQ_CONSOLE_KEY_FILE": "/keys",
@@ -138,8 +138,7 @@ var everyKey = map[string]string{
 	"DLQ_LINKS_TRACE_URL": "https://tempo/{trace_id}", "DLQ_LINKS_KAFKA_URL": "https://kafka-ui/{topic}",
 }
 
-// alternatives are keys that exclude the key with the same name but without their
-// suffix.
+// alternatives are keys that cannot be set together with the key of the same name without the suffix.
 var alternatives = []string{"DLQ_DATABASE_USER_FILE", "DLQ_DATABASE_PASSWORD_FILE", "DLQ_KAFKA_SASL_PASSWORD_FILE", "DLQ_TEMPORAL_API_KEY_FILE",
 	"DLQ_DATABASE_MIGRATIONS_USER_FILE", "DLQ_DATABASE_MIGRATIONS_PASSWORD_FILE",
 	"DLQ_SCHEMA_REGISTRY_PASSWORD_FILE", "DLQ_SCHEMA_REGISTRY_TOKEN_FILE", "DLQ_CONSOLE_OIDC_CLIENT_SECRET_FILE", "DLQ_MASKING_SECRET_FILE"}
@@ -171,7 +170,7 @@ func TestEveryKeyCanBeSetFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// flatten renames the values of a redacted configuration to environment variables.
+// flatten converts a redacted configuration to environment variables with their values.
 func flatten(prefix string, section map[string]any) map[string]any {
 	flat := map[string]any{}
 	for name, value := range section {
@@ -243,7 +242,7 @@ func TestForeignVariablesAreIgnored(t *testing.T) {
 	t.Parallel()
 	_, err := config.Load("", []string{
 		"DLQ_TEST_DATABASE=x", "DLQ_DEV_ANYTHING=x", "dlq_server_port=x", "MY_DLQ_THING=x", "=odd", "none",
-		// of dlqctl
+		// variables of dlqctl
 		"DLQ_URL=http://127.0.0.1:8080", "DLQ_TOKEN=x", "DLQ_TOKEN_FILE=x", "DLQ_CA_FILE=x", "DLQ_CONTEXT=x",
 		// the service links of a Service named dlq-manager
 		"DLQ_MANAGER_SERVICE_HOST=10.0.0.7", "DLQ_MANAGER_SERVICE_PORT=80", "DLQ_MANAGER_SERVICE_PORT_HTTP=80",
@@ -252,7 +251,7 @@ func TestForeignVariablesAreIgnored(t *testing.T) {
 	})
 	require.NoError(t, err)
 
-	// and of a Service named dlq-server, whose link has the name of a key
+	// The service link of a Service named dlq-server has the name of a key.
 	c, err := config.Load("", []string{"DLQ_SERVER_PORT=tcp://10.0.0.7:80"})
 	require.NoError(t, err)
 	require.Equal(t, 8080, c.Server.Port)

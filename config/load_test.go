@@ -26,8 +26,8 @@ func load(t *testing.T, text string, environ ...string) (*config.Config, error) 
 	return config.Load(write(t, text), environ)
 }
 
-// problemsOf loads an invalid configuration and returns its problems, with the file's
-// path shortened to "file".
+// problemsOf loads an invalid configuration and returns its problems. In the problems, the path of the file is shortened to
+// "file".
 func problemsOf(t *testing.T, text string, environ ...string) []string {
 	t.Helper()
 	path := write(t, text)

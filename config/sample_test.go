@@ -40,7 +40,7 @@ func TestSampleConfigurationShowsEveryKeyWithItsDefault(t *testing.T) {
 	var tree map[string]any
 	require.NoError(t, yaml.Unmarshal([]byte(commentedIn), &tree))
 	written := flatten("DLQ", tree)
-	// These are in a comment at the keys that they replace.
+	// The sample shows these keys in a comment next to the keys that they replace.
 	beside := []string{"DLQ_DATABASE_USER_FILE", "DLQ_DATABASE_PASSWORD",
 		"DLQ_DATABASE_MIGRATIONS_USER_FILE", "DLQ_DATABASE_MIGRATIONS_PASSWORD", "DLQ_KAFKA_SASL_PASSWORD", "DLQ_TEMPORAL_API_KEY",
 		"DLQ_SCHEMA_REGISTRY_PASSWORD", "DLQ_SCHEMA_REGISTRY_TOKEN", "DLQ_CONSOLE_OIDC_CLIENT_SECRET", "DLQ_MASKING_SECRET"}

@@ -27,8 +27,7 @@ api_key = "cloud-key"
 server_name = "cloud.example"
 `
 
-// home writes Temporal's own configuration to its default path and returns the
-// environment for it.
+// home writes Temporal's own configuration file to its default path. It returns the environment for this path.
 func home(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -175,7 +174,7 @@ func TestMissingCertificateIsFoundByCheckFiles(t *testing.T) {
 	require.ErrorContains(t, c.CheckFiles(), "temporal.tls.ca_file: open /nowhere/ca.pem")
 }
 
-// certificate writes a new certificate and its key.
+// certificate makes a certificate and its key, and writes both to files.
 func certificate(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
 	files := certtest.Write(t, certtest.NewAuthority(t).Issue(t, "test"))

@@ -30,7 +30,7 @@ func TestAlertmanagerRoutesBySeverityAndTeam(t *testing.T) {
 	}
 }
 
-// alert tells an Alertmanager about a backlog of a topic.
+// alert sends an alert about the backlog of a topic to an Alertmanager.
 func alert(t *testing.T, base, band, severity string, ends time.Time) {
 	t.Helper()
 	body, err := json.Marshal([]map[string]any{{
@@ -74,7 +74,7 @@ func TestNotificationsHaveTheTopicAndTheLinks(t *testing.T) {
 	require.Contains(t, n.Next(t, "teams"), `"status":"firing"`)
 	require.Empty(t, n["pager"], "it is not critical")
 
-	// The larger band takes the place of the smaller one, and somebody is called.
+	// The alert with the larger band replaces the alert with the smaller band, and the pager is called.
 	alert(t, base, "5000", "critical", soon)
 	require.Contains(t, n.Next(t, "pager"), "at least 5000 dead letters")
 

@@ -28,7 +28,7 @@ func TestTheMigrationRunsFirstWithItsOwnCredentials(t *testing.T) {
 			return
 		}
 		kinds := []string{"Job", "ConfigMap", "ServiceAccount"}
-		if strings.Contains(text, "egress:") { // nothing else may leave
+		if strings.Contains(text, "egress:") { // no other pod may open connections
 			kinds = append(kinds, "NetworkPolicy")
 		}
 		for _, kind := range kinds {
@@ -42,7 +42,7 @@ func TestTheMigrationRunsFirstWithItsOwnCredentials(t *testing.T) {
 			require.Equal(t, config.Migrations{}, configuration(t, objects, part).Database.Migrations)
 			require.NotContains(t, secrets(objects["Deployment "+part]), "migrations", part)
 		}
-		if strings.Contains(text, "migrations") { // that is, they have a user of their own
+		if strings.Contains(text, "migrations") { // the migrations have their own user
 			_, password, err := c.Database.MigrationCredentials()
 			require.NoError(t, err)
 			require.Equal(t, "secret of database.migrations.password_file", password)
@@ -52,7 +52,7 @@ func TestTheMigrationRunsFirstWithItsOwnCredentials(t *testing.T) {
 	})
 }
 
-// secrets are the names of the secret files of a pod.
+// secrets are the names of the secret files in a pod.
 func secrets(m manifest) string {
 	var names []string
 	for _, volume := range m.Spec.Template.Spec.Volumes {
@@ -68,13 +68,13 @@ func secrets(m manifest) string {
 	return strings.Join(names, " ")
 }
 
-// vaultKeys are the keys of the configuration that name the files of Vault in the cases.
+// vaultKeys are the keys of the configuration for the files that Vault writes in the cases.
 var vaultKeys = map[string]string{
 	"db-user": "database.user_file", "db-password": "database.password_file", "db-migrations-user": "database.migrations.user_file",
 	"db-migrations-password": "database.migrations.password_file", "kafka-password": "kafka.sasl.password_file",
 }
 
-// configuration is what the program reads in its pod, with a file for each secret that the pod has.
+// configuration is the configuration that the program reads in its pod. Each secret of the pod is a file.
 func configuration(t *testing.T, objects map[string]manifest, part string) *config.Config {
 	t.Helper()
 	m, ok := objects["Deployment "+part]

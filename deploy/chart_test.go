@@ -25,8 +25,7 @@ import (
 
 const chart = "helm/dlq-manager"
 
-// chartTool is the path of something that `make chart-tools` makes. Without it the test is skipped, and
-// fails in CI.
+// chartTool is the path of a file that `make chart-tools` makes. Without the file the test is skipped, but in CI it fails.
 func chartTool(t *testing.T, folder, name, variable string) string {
 	t.Helper()
 	version := regexp.MustCompile(variable + ` := (\S+)`).FindStringSubmatch(read(t, "../Makefile"))
@@ -53,10 +52,10 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// required are the values without which nothing is rendered.
+// required are the values without which the chart renders nothing.
 const required = `{config: {auth: {mode: none}, database: {host: db.example, user: app}, temporal: {address: "temporal.example:7233"}}, kafka: {brokers: ["kafka.example:9092"]}}`
 
-// cases are values with each optional part, by name; the values of required are beneath them.
+// cases are values for each optional part, by name. Each case is rendered together with the values of required.
 var cases = map[string]string{
 	"required only": `{}`,
 	"example dev":   "examples/dev.yaml", "example staging": "examples/staging.yaml", "example prod": "examples/prod.yaml",
@@ -81,7 +80,7 @@ var cases = map[string]string{
 	"values of the document": `{image: {registry: harbor.example, repository: system/dlq-manager, tag: ""}, replicaCount: 2, container: {port: 8080, grpcPort: null}, service: {type: ClusterIP, port: 80, grpcPort: null}, autoscaling: {enabled: true, minReplicas: 2, maxReplicas: 5, targetCPUUtilizationPercentage: 70}, kafka: {enabled: true, brokers: ["kafka.example:9092"]}, vault: {enabled: true, role: system, secrets: [{path: secret/data/system/dlq-manager/database, key: password, mountPath: /vault/secrets/db-password}]}, config: {database: {password_file: /vault/secrets/db-password}}}`,
 }
 
-// manifest and pod have the fields of Kubernetes that the tests look at.
+// manifest and pod have the fields of Kubernetes that the tests read.
 type manifest struct {
 	Kind     string
 	Metadata struct {
@@ -202,7 +201,7 @@ func TestKubernetesAcceptsTheManifests(t *testing.T) {
 	}
 	for _, version := range []string{"1.25.0", "1.37.0"} {
 		command := exec.CommandContext(t.Context(), chartTool(t, ".build/bin", "kubeconform", "KUBECONFORM_VERSION"), "-strict",
-			"-skip", "ServiceMonitor,PrometheusRule", // of Prometheus's operator
+			"-skip", "ServiceMonitor,PrometheusRule", // kinds of Prometheus's operator
 			"-schema-location", filepath.Join(schemas, "v"+version, "{{ .ResourceKind }}{{ .KindSuffix }}.json"))
 		command.Stdin = strings.NewReader(all.String())
 		out, err := command.CombinedOutput()
@@ -265,7 +264,7 @@ func TestProbesAskWhatTheProgramsAnswer(t *testing.T) {
 	})
 }
 
-// Prometheus's operator and the probes ask addresses; other clients in the cluster ask Services.
+// Prometheus's operator and the probes send requests to IP addresses. Other clients in the cluster use the names of Services.
 func TestProgramsAnswerUnderTheNamesOfTheirServicesAndOfTheIngress(t *testing.T) {
 	t.Parallel()
 	eachCase(t, func(t *testing.T, _ string, objects map[string]manifest) {
@@ -333,7 +332,7 @@ func TestTheIngressServesThePagesOfTheConsole(t *testing.T) {
 	require.True(t, servedByIngress(objects, "/api/v1/dlq"))
 }
 
-// The worker writes links to the console, and has no secret of the console.
+// The worker writes links to the console, but has no secret of the console.
 func TestTheWorkerKnowsWhereTheConsoleIs(t *testing.T) {
 	t.Parallel()
 	_, objects := render(t, "console below a path")
@@ -377,7 +376,7 @@ func TestSelectorsAreDisjointAndNeverChange(t *testing.T) {
 
 func TestProgramsHaveTheTimeToStop(t *testing.T) {
 	t.Parallel()
-	const closing = 20 * time.Second // of Temporal's client, the traces and the pool
+	const closing = 20 * time.Second // for Temporal's client, the traces and the connection pool
 	eachCase(t, func(t *testing.T, _ string, objects map[string]manifest) {
 		grace := func(part string) time.Duration {
 			return time.Duration(objects["Deployment "+part].Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
@@ -389,7 +388,7 @@ func TestProgramsHaveTheTimeToStop(t *testing.T) {
 	})
 }
 
-// Helm has numbers of files as floats.
+// Helm reads numbers in files as floats.
 func TestTheMigrationsLongDeadlineIsWrittenOut(t *testing.T) {
 	t.Parallel()
 	text, _ := render(t, "longer stops")

@@ -19,14 +19,14 @@ import (
 	"dlqmanager/internal/promtest"
 )
 
-// compose loads docker-compose.yaml as Compose does, with the given environment
-// variables. Loading refuses unknown fields and undeclared volumes and services.
+// compose loads docker-compose.yaml with these environment variables, as Compose loads it. It refuses unknown fields, and
+// volumes and services that are not declared.
 func compose(t *testing.T, environ ...string) *types.Project {
 	t.Helper()
 	return composeWith(t, nil, environ...)
 }
 
-// composeWith also enables profiles.
+// composeWith is compose with profiles enabled.
 func composeWith(t *testing.T, profiles []string, environ ...string) *types.Project {
 	t.Helper()
 	options, err := cli.NewProjectOptions([]string{"../docker-compose.yaml"}, cli.WithEnv(environ), cli.WithDiscardEnvFile, cli.WithProfiles(profiles))
@@ -71,7 +71,7 @@ func TestTheProfilesOfComposeHaveTheirFiles(t *testing.T) {
 	require.FileExists(t, filepath.Join(mounted["/var/lib/grafana/dashboards"], "overview.json"))
 	require.Contains(t, read(t, mounted["/etc/grafana/provisioning/dashboards/dlq-manager.yaml"]), "path: /var/lib/grafana/dashboards")
 
-	// Prometheus finds the rules beside its configuration.
+	// Prometheus looks for the rules in the folder of its configuration.
 	dir := t.TempDir()
 	for _, name := range []string{"prometheus.yml", "rules.yaml"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(read(t, mounted["/etc/prometheus/"+name])), 0o600))
@@ -87,11 +87,11 @@ func TestTheProfilesOfComposeHaveTheirFiles(t *testing.T) {
 	}
 }
 
-// withoutDigest are the images that are pinned by their tag only: no two independent public sources
-// with their digests were found, and no registry could be asked.
+// withoutDigest are the images that are pinned only by their tag. There are not two independent public sources of their
+// digests, and no registry could be asked.
 var withoutDigest = []string{"apache/kafka:3.8.1", "apicurio/apicurio-registry-mem:2.6.13.Final", "temporalio/ui:2.42.1"}
 
-// A tag can be moved to another image, a digest cannot. The chart's only image is built by its user.
+// A tag can move to another image, but a digest cannot. Users build the chart's only image themselves.
 func TestComposeImagesArePinned(t *testing.T) {
 	t.Parallel()
 	version := regexp.MustCompile(`^[a-z/-]+:v?[0-9]+\.[0-9]+(\.[0-9]+)?(\.Final)?(@sha256:[0-9a-f]{64})?$`)
@@ -124,7 +124,7 @@ func TestProgramsAcceptExactlyTheirComposeEnvironment(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "given", password)
 
-		// With database, kafka and temporal, production starts too.
+		// With database, kafka and temporal configured, the programs start in production too.
 		_, err = config.Load("", append(environ(service), "DLQ_APP_ENVIRONMENT=production"))
 		require.NoError(t, err)
 	}

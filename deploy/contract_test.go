@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// contractCheck compares a contract in which a text is replaced with the contract of the last commit.
+// contractCheck replaces a text in the contract, and compares the result with the contract of the last commit.
 func contractCheck(t *testing.T, dir, from, old, replacement string) (string, error) {
 	t.Helper()
 	contract := filepath.Join(dir, "api/openapi.yaml")

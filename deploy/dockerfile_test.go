@@ -15,8 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stage is one FROM of the Dockerfile with its instructions; continued lines are
-// joined.
+// stage is a FROM of the Dockerfile with its instructions. A line that continues the line before is joined to it.
 type stage struct {
 	from, name string
 	lines      []string
@@ -95,7 +94,7 @@ func TestImagesHoldStaticProgramsAndNothingElse(t *testing.T) {
 	require.Equal(t, "api", stages[len(stages)-1].name, "the default target")
 }
 
-// The linker ignores -X for a variable that does not exist.
+// The linker does not report -X for a variable that does not exist.
 func TestVersionGoesIntoAVariableThatExists(t *testing.T) {
 	t.Parallel()
 	variable := regexp.MustCompile(`-X dlqmanager/([\w/]+)\.(\w+)=\$\(VERSION\)`).FindStringSubmatch(read(t, "../Makefile"))

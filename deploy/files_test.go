@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// filesIn lists the files below a folder, by their paths from there.
+// filesIn lists the files below a folder, by their relative paths.
 func filesIn(t *testing.T, folder string) []string {
 	t.Helper()
 	var files []string

@@ -15,7 +15,7 @@ import (
 	"dlqmanager/console"
 )
 
-// dashboard has the fields of Grafana's model that the dashboards use. Others are refused.
+// dashboard has the fields of Grafana's model that the dashboards use. All other fields are refused.
 type dashboard struct {
 	UID, Title, Description, Timezone, Refresh string
 	Tags                                       []string
@@ -69,7 +69,7 @@ type dashboard struct {
 
 type datasource struct{ Type, UID string }
 
-// dashboards are those in deploy/grafana, by their files.
+// dashboards are the dashboards in deploy/grafana, by the names of their files.
 func dashboards(t *testing.T) map[string]*dashboard {
 	t.Helper()
 	files, err := filepath.Glob("grafana/*.json")

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// licences runs dev/licences.sh with a tool that reports these lines.
+// licences runs dev/licences.sh. report is the output of the tool that the script calls.
 func licences(t *testing.T, recorded, report string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()

@@ -120,7 +120,7 @@ func TestAlertsLinkToPagesOfTheConsole(t *testing.T) {
 	}
 }
 
-// A rule on a metric that does not exist is silent for ever.
+// If the metric of a rule does not exist, the rule never fires.
 func TestRulesUseMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/metrics.md")

@@ -87,7 +87,7 @@ func testArchivesOfDlqctl(t *testing.T, dist string) {
 				mode = 0o755
 			}
 			require.Equal(t, mode, file.mode, file.name)
-			require.WithinDuration(t, committed, file.changed, 2*time.Second, file.name) // the step of a ZIP's clock
+			require.WithinDuration(t, committed, file.changed, 2*time.Second, file.name) // times in a ZIP file have steps of two seconds
 			if strings.HasPrefix(name, "man/man1/dlqctl") {
 				pages++
 				continue
@@ -110,14 +110,14 @@ func testArchivesAreReproducible(t *testing.T, dist string) {
 	require.NoError(t, err, string(output))
 	said, err := release(t, again, releaseVersion, "")
 	require.NoError(t, err, said)
-	// Of dlqctl alone; the chart has the time of its build.
+	// Only the archives of dlqctl are reproducible, since the chart has the time of its build.
 	ofDlqctl := regexp.MustCompile(`(?m)^.*  dlqctl[-.].*(gz|zip|deb|rb)$`)
 	sums := ofDlqctl.FindAllString(read(t, filepath.Join(dist, "SHA256SUMS")), -1)
 	require.Len(t, sums, 5)
 	require.Equal(t, sums, ofDlqctl.FindAllString(read(t, filepath.Join(again, "dist/SHA256SUMS")), -1))
 }
 
-// tool finds a program. Without it the test is skipped, and fails in CI.
+// tool finds a program. Without the program the test is skipped, but in CI it fails.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -161,7 +161,7 @@ func testDebianPackage(t *testing.T, dist string) {
 	dpkg := func(args ...string) string {
 		command := exec.CommandContext(t.Context(), "dpkg", append([]string{
 			"--root=" + root, "--force-not-root", "--log=" + filepath.Join(state, "log"),
-			"--path-include=/usr/share/*", // which images of containers leave out
+			"--path-include=/usr/share/*", // container images leave out these files
 		}, args...)...)
 		command.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin", "LC_ALL=C") // dpkg looks for ldconfig
 		output, err := command.CombinedOutput()

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clone is a copy of the repository with a change to its changelog.
+// clone makes a copy of the repository, and adds a section to its changelog.
 func clone(t *testing.T, section string) string {
 	t.Helper()
 	if _, err := os.Stat("../.git"); err != nil && os.Getenv("CI") != "true" {
@@ -41,11 +41,11 @@ func absolute(t *testing.T, path string) string {
 const (
 	releaseVersion = "v9.9.9-rc.1"
 	releaseProject = "https://git.example.com/owner/dlq-manager"
-	// Each of these is packed in another way.
+	// Each of these platforms has another form of archive.
 	dlqctlPlatforms = "linux/amd64 darwin/arm64 windows/amd64"
 )
 
-// release builds a release with the programs for some platforms.
+// release builds a release with the programs for these platforms.
 func release(t *testing.T, dir, version, platforms string) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "dev/release.sh", version, platforms, dlqctlPlatforms, releaseProject,

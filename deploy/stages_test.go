@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheStagesOfTheDockerfileMakeTheImages runs what the Dockerfile says, without a container: each COPY from the build
-// context, each RUN in /src, and each COPY into an image. Go's caches stay in their place on this machine.
+// TestTheStagesOfTheDockerfileMakeTheImages runs the instructions of the Dockerfile without a container: each COPY from the
+// build context, each RUN in /src, and each COPY into an image. It uses Go's caches on this machine.
 func TestTheStagesOfTheDockerfileMakeTheImages(t *testing.T) {
 	t.Parallel()
 	source := t.TempDir()
@@ -41,14 +41,14 @@ func TestTheStagesOfTheDockerfileMakeTheImages(t *testing.T) {
 	imageHas(t, named(t, stages, "base"), source, "/dlq-api", "/dlq-worker")
 	image := imageHas(t, named(t, stages, "dlqctl"), source, "/dlqctl")
 	dlqctl := exec.Command(filepath.Join(image, "dlqctl"), "--version")
-	dlqctl.Env = []string{} // an image has neither HOME nor a configuration folder
+	dlqctl.Env = []string{} // an image sets no HOME and has no configuration folder
 	said, err := dlqctl.Output()
 	require.NoError(t, err)
 	require.Equal(t, "dlqctl 7.7.7\n", string(said))
 }
 
-// imageHas copies the files of a stage into a folder, and finds static programs with their version there, the certificates,
-// and nothing else.
+// imageHas copies the files of a stage into a folder. It requires that the folder has the certificates, these programs, and
+// nothing else. The programs must be static and know their version.
 func imageHas(t *testing.T, from stage, source string, programs ...string) string {
 	t.Helper()
 	image := t.TempDir()
@@ -79,7 +79,7 @@ func imageHas(t *testing.T, from stage, source string, programs ...string) strin
 	return image
 }
 
-// copyContext copies files of the repository that .dockerignore does not leave out.
+// copyContext copies files of the repository, except for the files that .dockerignore lists.
 func copyContext(t *testing.T, names, ignored []string, target string) {
 	t.Helper()
 	listed, err := exec.Command("git", append([]string{"-C", "..", "ls-files", "--"}, names...)...).Output()

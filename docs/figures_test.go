@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Measured figures have one home, bench.md. Other pages have them between these marks, where
-// `make docs-figures` writes them, or not at all.
+// Measured figures have one home, bench.md. Other pages may have them only between these marks, where `make docs-figures`
+// writes them.
 const (
 	figuresBegin = "<!-- figures: %s -->\n"
 	figuresEnd   = "<!-- end of figures -->\n"
@@ -27,10 +27,10 @@ var writeFigures = flag.Bool("write-docs", false, "write the figures of bench.md
 // result is a row of bench.md.
 type result struct{ number, title, ours, base, ratio, target, met string }
 
-// chosen are the rows of bench.md with this number whose title contains the text.
+// chosen selects the rows of bench.md that have this number and a title with this text.
 type chosen struct{ number, title string }
 
-// claims are the rows beside README's promises, planned the ones to size an installation by.
+// claims are the rows for the promises of README. planned are the rows from which people compute the size of an installation.
 var (
 	claims = []chosen{
 		{"1", ""},
@@ -51,7 +51,7 @@ var (
 	}
 )
 
-// figures are the pages with figures, and the text that belongs between their marks.
+// figures are the pages with figures, and the functions that make the text between their marks.
 var figures = []struct {
 	file, name string
 	text       func(t *testing.T, report string) string
@@ -87,15 +87,15 @@ func TestEveryRowHasATarget(t *testing.T) {
 	}
 }
 
-// measured finds figures that look measured: rates, sizes and times with a unit that no
-// configuration uses, and comparisons. Limits are in MiB, timeouts in whole seconds.
+// measured finds figures that look measured: comparisons, and rates, sizes and times in a unit that the configuration does not
+// use. The configuration has limits in MiB, and timeouts in whole seconds.
 var measured = regexp.MustCompile(`[0-9.,]*[0-9](/s\b| (ms|µs|KB|MB|GB|TB)\b| s after|( %| times)? (faster|slower)\b| times as | B (a message|less|more)\b)|` +
 	`[0-9.,]*,[0-9]{3}( [a-z]+){0,2} a second\b|[0-9]+\.[0-9]+ s\b|\bp(50|95|99) [0-9.]+`)
 
-// sizeOfValue is a size that is given, not measured.
+// sizeOfValue matches a size that is chosen and not measured.
 var sizeOfValue = regexp.MustCompile(`(messages?|letters?|values?|stack|payload) of [0-9]+ (KB|MB)`)
 
-// notMeasured are the exceptions: sizes of downloads and values of the configuration.
+// notMeasured are the exceptions on each page: sizes of downloads, and values of the configuration.
 var notMeasured = map[string][]string{
 	"access.md":      {"the second 50 ms after the first"},
 	"archive.md":     {"longer than 8 ms"},
@@ -135,7 +135,7 @@ func TestFiguresThatLookMeasuredAreFound(t *testing.T) {
 	}
 }
 
-// prose yields the numbered lines outside of examples and generated figures.
+// prose yields the numbered lines that are not part of examples or of generated figures.
 func prose(page string) func(yield func(int, string) bool) {
 	return func(yield func(int, string) bool) {
 		isExample, isGenerated, number := false, false, 0
@@ -173,7 +173,7 @@ func results(t *testing.T, report string) (rows []result) {
 	return rows
 }
 
-// pick are the rows that were chosen, in that order.
+// pick returns the chosen rows, in the order of the choices.
 func pick(t *testing.T, report string, choices []chosen) (picked []result) {
 	t.Helper()
 	rows := results(t, report)
@@ -189,13 +189,13 @@ func pick(t *testing.T, report string, choices []chosen) (picked []result) {
 	return picked
 }
 
-// missed are the rows that do not meet their target.
+// missed returns the rows that miss their target.
 func missed(t *testing.T, report string) []result {
 	t.Helper()
 	return slices.DeleteFunc(results(t, report), func(r result) bool { return r.met != "**no**" })
 }
 
-// span is the lowest and the highest of the runs, which follow the median.
+// span matches the lowest and the highest value of the runs, which are written after the median.
 var span = regexp.MustCompile(` \[[^\]]*\]`)
 
 func table(rows []result) string {
@@ -204,7 +204,7 @@ func table(rows []result) string {
 	for _, r := range rows {
 		title, baseline, _ := strings.Cut(r.title, "; baseline: ")
 		ours, base, ratio := span.ReplaceAllString(r.ours, ""), span.ReplaceAllString(r.base, ""), span.ReplaceAllString(r.ratio, "")
-		if base == "–" { // then the value is judged by itself
+		if base == "–" { // without a baseline, the ratio is the value itself
 			ours, baseline, ratio = ratio, base, base
 		} else {
 			baseline += ": " + base
@@ -214,11 +214,11 @@ func table(rows []result) string {
 	return s.String()
 }
 
-// sizes finds the sizes of the tables in the notes of row 24.
+// sizes matches the sizes of the tables in the notes of row 24.
 var sizes = regexp.MustCompile(`- Row 24: archive: .*dlq_message_bodies ([0-9]+) MB, its indexes ([0-9]+) MB; ` +
 	`dlq_messages ([0-9]+) MB, its indexes ([0-9]+) MB; dlq_messages_archive ([0-9]+) MB, its indexes ([0-9]+) MB`)
 
-// disk is what messages take, from the tables of row 24.
+// disk describes the disk space of messages, computed from the sizes of the tables in row 24.
 func disk(t *testing.T, report string) string {
 	t.Helper()
 	found := sizes.FindStringSubmatch(report)

@@ -1,4 +1,4 @@
-// Package docs_test keeps the documentation true where a program can.
+// Package docs_test compares the documentation with the programs.
 package docs_test
 
 import (
@@ -46,7 +46,7 @@ func TestATestThatDoesNotExistIsFound(t *testing.T) {
 	}
 }
 
-// group is a table under a heading that says how many rows it has.
+// group is a table. Its heading has the number of its rows.
 type group struct {
 	name string
 	size int
@@ -64,8 +64,7 @@ var (
 	tableTop = regexp.MustCompile(`^\|(-+\||\s*case\s*\|)`)
 )
 
-// groupsOf reads the tables, and the sum of the groups in each chapter, which
-// has to be what the chapter's own heading says.
+// groupsOf reads the tables, and adds up the rows of each chapter. The sum must be the number in the heading of the chapter.
 func groupsOf(t *testing.T, file string) (groups []group, total map[string]int) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -103,8 +102,7 @@ func groupsOf(t *testing.T, file string) (groups []group, total map[string]int) 
 	return groups, total
 }
 
-// tree is what is in the Go files: test functions by folder, and the texts by
-// which subtests may be named.
+// tree has the names of tests in the Go files: the test functions by folder, and the texts that can be names of subtests.
 type tree struct {
 	tests map[string]bool
 	texts map[string]map[string]bool
@@ -119,7 +117,7 @@ func (s tree) has(name string) bool {
 	}
 	for in, texts := range s.texts {
 		if (in == folder || strings.HasPrefix(in, path.Dir(folder)+"/")) && texts[subtest] {
-			return true // a suite may be in a folder beside
+			return true // a contract suite may be in another folder
 		}
 	}
 	return false
@@ -134,7 +132,7 @@ func testsOf(t *testing.T) tree {
 		}
 		if entry.IsDir() {
 			if name != root && strings.HasPrefix(entry.Name(), ".") {
-				return filepath.SkipDir // built files and state
+				return filepath.SkipDir // folders with built files and with state
 			}
 			return nil
 		}

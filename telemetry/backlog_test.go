@@ -66,7 +66,7 @@ func TestBacklogNeitherDelaysAScrapeNorInventsNumbers(t *testing.T) {
 	requireNothing(t, collector)
 }
 
-// requireNothing requires that a collector returns without metrics.
+// requireNothing requires that a collector exports no metrics.
 func requireNothing(t *testing.T, collector prometheus.Collector) {
 	t.Helper()
 	collected := make(chan int, 1)

@@ -22,7 +22,7 @@ func TestLatestReadingIsKeptWhileTheStoreIsUnavailable(t *testing.T) {
 	}}
 	value, first := l.get()
 	require.Equal(t, 1, value)
-	value, at := l.get() // the interval is zero: every get reads
+	value, at := l.get() // every get reads, since the interval is zero
 	require.Equal(t, 1, value)
 	require.Equal(t, first, at, "it stands still")
 	value, at = l.get()

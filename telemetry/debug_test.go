@@ -59,8 +59,8 @@ func TestAProfileOfTheWorkerEnds(t *testing.T) {
 	}
 }
 
-// The worker's port has no authentication, and a page in a browser of this host must not reach
-// it under another name.
+// The worker's port has no authentication. A web page in a browser on this host must not reach the port under another host
+// name.
 func TestDebugIsForClientsOfTheHostOnly(t *testing.T) {
 	t.Parallel()
 	handler := telemetry.NewDebugHandler(level(t, "info"), zap.NewNop())

@@ -104,7 +104,7 @@ func TestTemporalMetricsOfARealClient(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := listener.Addr().String()
-	require.NoError(t, listener.Close()) // nothing listens there
+	require.NoError(t, listener.Close()) // nothing listens at the address any more
 
 	registry, handler := temporalMetrics(t)
 	c, err := client.NewLazyClient(client.Options{
@@ -160,7 +160,7 @@ func TestPoolMetricsOfARealPool(t *testing.T) {
 	defer pool.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.Error(t, pool.Ping(ctx)) // an acquire that is cancelled
+	require.Error(t, pool.Ping(ctx)) // an acquire is cancelled
 
 	registry := prometheus.NewPedanticRegistry()
 	telemetry.RegisterPool(registry, pool.Stat)

@@ -52,7 +52,7 @@ func TestReadinessRunsChecksConcurrentlyAndDoesNotWaitForOneThatHangs(t *testing
 	t.Cleanup(func() { close(never) })
 	var rounds, hung atomic.Int32
 	ready := telemetry.NewReadiness(map[string]telemetry.Check{
-		"database": func(context.Context) error { // returns only while the other runs
+		"database": func(context.Context) error { // returns only while the other check runs
 			rounds.Add(1)
 			database <- <-kafka
 			return nil
@@ -62,7 +62,7 @@ func TestReadinessRunsChecksConcurrentlyAndDoesNotWaitForOneThatHangs(t *testing
 			<-database
 			return nil
 		},
-		"temporal": func(context.Context) error { hung.Add(1); <-never; return nil }, // ignores its context
+		"temporal": func(context.Context) error { hung.Add(1); <-never; return nil }, // ignores the end of its context
 	}, time.Second, zap.NewNop())
 	began := time.Now()
 	results := ready.Results()

@@ -71,7 +71,7 @@ func TestForeignNamesOfTheWorkerAreRefused(t *testing.T) {
 			body, err := io.ReadAll(response.Body)
 			require.NoError(t, err)
 			require.NoError(t, response.Body.Close())
-			if status == http.StatusOK && path == "/debug/log-level" { // listen has no such handler
+			if status == http.StatusOK && path == "/debug/log-level" { // this server has no such handler
 				require.Equal(t, http.StatusNotFound, response.StatusCode)
 				continue
 			}

@@ -31,7 +31,7 @@ func collector(t *testing.T, authority *certtest.Authority, status int) (address
 	return server.URL, requests
 }
 
-// export sends a span, and returns the result.
+// export sends a span, and returns the error of the export.
 func export(t *testing.T, address string, trusted *certtest.Authority) error {
 	t.Helper()
 	provider, err := telemetry.NewTracerProvider(telemetry.TraceOptions{
@@ -61,7 +61,7 @@ func TestTracesDoNotGoToACollectorOfAnotherAuthority(t *testing.T) {
 	require.Zero(t, requests.Load())
 }
 
-// A collector that refuses everything delays nobody for longer than an export may take.
+// If a collector refuses everything, an export ends with an error within its time limit.
 func TestACollectorThatIsOverloadedIsAnErrorOfTheExport(t *testing.T) {
 	t.Parallel()
 	authority := certtest.NewAuthority(t)
@@ -72,7 +72,7 @@ func TestACollectorThatIsOverloadedIsAnErrorOfTheExport(t *testing.T) {
 	}
 }
 
-// Spans are dropped while the queue is full; nobody waits.
+// Spans are dropped while the queue is full. The caller never waits.
 func TestSpansNeverWaitForTheCollector(t *testing.T) {
 	t.Parallel()
 	authority := certtest.NewAuthority(t)
@@ -87,7 +87,7 @@ func TestSpansNeverWaitForTheCollector(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for range 10_000 { // the queue has 2,048
+		for range 10_000 { // more than the 2,048 spans of the queue
 			_, span := provider.Tracer("test").Start(context.Background(), "span")
 			span.End()
 		}

@@ -41,7 +41,7 @@ func TestOnlyPublicAddressesPassTheGuard(t *testing.T) {
 	}
 }
 
-// Each of these URLs leads to a server on loopback, or would lead there with another client.
+// Each of these URLs leads to a server on loopback, at least with some HTTP clients.
 func TestNoSpellingOfALoopbackAddressReachesIt(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32
@@ -90,13 +90,12 @@ func TestAProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 	require.Zero(t, proxied.Load())
 }
 
-// noNames answers like a name server that cannot be reached.
+// noNames is a resolver whose name server cannot be reached.
 func noNames() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }}
 }
 
-// rebinding is a resolver whose name server answers with the addresses in turn, and repeats the
-// last one.
+// rebinding is a resolver whose name server answers with one address after the other. It repeats the last address.
 func rebinding(t *testing.T, addresses ...string) *net.Resolver {
 	t.Helper()
 	server, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
@@ -109,7 +108,7 @@ func rebinding(t *testing.T, addresses ...string) *net.Resolver {
 			if err != nil {
 				return
 			}
-			end := 12 + bytes.IndexByte(query[12:size], 0) + 5 // the name, its type and its class
+			end := 12 + bytes.IndexByte(query[12:size], 0) + 5 // the end of the name, its type and its class
 			answer := append(bytes.Clone(query[:2]), 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0)
 			answer = append(answer, query[12:end]...)
 			if kind := binary.BigEndian.Uint16(query[end-4:]); kind == 1 {

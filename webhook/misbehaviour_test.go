@@ -21,7 +21,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// raw starts a server that answers each request with a function of the connection.
+// raw starts a TCP server. It calls answer for each connection.
 func raw(t *testing.T, answer func(net.Conn)) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -52,7 +52,7 @@ func text(answer string) func(net.Conn) {
 	return func(c net.Conn) { _, _ = io.WriteString(c, answer) }
 }
 
-// endless writes the text until the client closes the connection.
+// endless writes begin, and then repeated until the client closes the connection.
 func endless(begin, repeated string) func(net.Conn) {
 	return func(c net.Conn) {
 		_, err := io.WriteString(c, begin)
@@ -62,7 +62,7 @@ func endless(begin, repeated string) func(net.Conn) {
 	}
 }
 
-// drip writes slowly, a byte each 10 ms, until the client closes the connection.
+// drip writes one byte every 10 ms until the client closes the connection.
 func drip(begin string) func(net.Conn) {
 	return func(c net.Conn) {
 		_, err := io.WriteString(c, begin)
@@ -73,7 +73,7 @@ func drip(begin string) func(net.Conn) {
 	}
 }
 
-// stays answers with the text, and keeps the connection until the client closes it.
+// stays writes the answer, and waits until the client closes the connection.
 func stays(answer string) func(net.Conn) {
 	return func(c net.Conn) {
 		_, _ = io.WriteString(c, answer)
@@ -81,7 +81,7 @@ func stays(answer string) func(net.Conn) {
 	}
 }
 
-// silent answers nothing until the client closes the connection.
+// silent writes nothing, and waits until the client closes the connection.
 func silent(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
 func gzipBomb() string {
@@ -96,8 +96,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// refusalOf is the result of a request: the category of the error, or empty if it was
-// delivered. maybe is DeliveryError.MaybeMessage.
+// refusalOf is the result of a request. category is the category of the error, and empty if the message was delivered. maybe is
+// DeliveryError.MaybeMessage.
 type refusalOf struct {
 	category    dlq.Category
 	maybe, only bool
@@ -235,7 +235,7 @@ func TestAnswersAreQuotedInPart(t *testing.T) {
 	require.True(t, strings.HasSuffix(err.Error(), "üü…"), err)
 }
 
-// An endpoint that shows the request that it got, as pages for debugging do.
+// An endpoint may answer with the request that it got, as debugging pages do.
 func TestNoSecretIsInErrorsAndLogs(t *testing.T) {
 	t.Parallel()
 	const query = "s3cret/query+value"
@@ -262,7 +262,7 @@ func TestNoSecretIsInErrorsAndLogs(t *testing.T) {
 	require.Contains(t, captured.String(), "[redacted]")
 }
 
-// The endpoint may quote the token of a request that was under way while the file was replaced.
+// The endpoint may quote the token of a request that was in flight while the file was replaced.
 func TestATokenThatWasReplacedDuringItsRequestIsNotQuoted(t *testing.T) {
 	t.Parallel()
 	var b *bench
@@ -277,7 +277,7 @@ func TestATokenThatWasReplacedDuringItsRequestIsNotQuoted(t *testing.T) {
 	require.Equal(t, []string{"another token", bearerToken}, b.publisher.targets["http:shop"].token.known())
 }
 
-// Another request may have read the file in between, also while it was being written.
+// Another request may have read the file between the two replacements, also while the file was being written.
 func TestATokenThatWasReplacedTwiceDuringItsRequestIsNotQuoted(t *testing.T) {
 	t.Parallel()
 	var b *bench

@@ -28,7 +28,7 @@ const (
 	bearerToken   = "t0ken/with+symbols&more"
 )
 
-// counted is Metrics for tests.
+// counted records the calls of Metrics.
 type counted struct {
 	mu      sync.Mutex
 	results map[string]int
@@ -219,7 +219,7 @@ func TestMessagesOfAKeyAreSentOneAfterTheOther(t *testing.T) {
 			}
 		}
 		defer now.Add(-1)
-		for len(started) < 4 && most.Load() < 4 { // until the four keys are in flight
+		for len(started) < 4 && most.Load() < 4 { // wait until requests for the four keys are in flight
 			time.Sleep(time.Millisecond)
 		}
 		body, _ := io.ReadAll(r.Body)
@@ -297,7 +297,7 @@ func TestAShorterPauseDoesNotEndALongerOne(t *testing.T) {
 	t.Parallel()
 	p := &page{target: &target{}}
 	p.learn(&dlq.DeliveryError{Category: dlq.CategoryRateLimit, RetryAfter: time.Minute})
-	p.learn(&dlq.DeliveryError{Category: dlq.CategoryRateLimit}) // the answer to a request that was under way
+	p.learn(&dlq.DeliveryError{Category: dlq.CategoryRateLimit}) // the answer to an older request
 	require.Greater(t, p.target.pause(), 30*time.Second)
 }
 
@@ -305,7 +305,7 @@ func TestATopicThatIsNoTopicNameDoesNotCloseTheEndpoint(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, serve(t, func(http.ResponseWriter, *http.Request) {}), nil)
 	odd := message("", "x")
-	odd.OriginalTopic = "or\nders" // of a row that another program has inserted
+	odd.OriginalTopic = "or\nders" // another program has inserted this row
 	require.NoError(t, b.errorOf(odd))
 }
 
@@ -371,7 +371,7 @@ func TestAPublishEndsInTime(t *testing.T) {
 	require.Less(t, maxDuration, dlq.ReviveAfter)
 	require.Less(t, MaxTimeout, maxDuration)
 	b := newBench(t, serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // the server notices the end of a connection after it
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices a closed connection only after the body is read
 		<-r.Context().Done()
 	}),
 		func(_ *Options, e *Endpoint) { e.Timeout, e.Concurrency = 50*time.Millisecond, 1 })

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// visitor is a browser.
+// visitor is a browser that visits the pages.
 type visitor struct {
 	t      *testing.T
 	client *http.Client
@@ -44,7 +44,7 @@ func (v *visitor) send(method, address string, change ...func(*http.Request)) (s
 	return answer.StatusCode, string(body), answer.Header.Get("Location")
 }
 
-// browse runs dlqctl console with a context, visits its pages, and ends it with Ctrl-C.
+// browse runs dlqctl console with a context, visits its pages, and ends the command with Ctrl-C.
 func browse(t *testing.T, s run, visit func(link, base string)) result {
 	t.Helper()
 	s.interrupts = make(chan os.Signal, 1)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// home is a run with a file of contexts that stays.
+// home is a run whose file of contexts is kept for the next run.
 func home(t *testing.T) run {
 	t.Helper()
 	return run{env: map[string]string{"DLQCTL_CONFIG": filepath.Join(t.TempDir(), "folder", "config.yaml")}}

@@ -18,7 +18,7 @@ func exported(id, value string) string {
 	return fmt.Sprintf(`{"id": %q, "dlq_topic": "orders.dlq.v1", "value": {"base64": "%s", "text": "=1+1", "size": 4}, "cursor": "after-%s", "n": 9007199254740993}`, id, value, id)
 }
 
-// stream answers with lines and, if it is complete, with the last one.
+// stream answers with these lines. If complete is set, it also writes the last line of an export.
 func stream(complete bool, lines ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/x-ndjson")
@@ -112,7 +112,7 @@ func TestListenFollowsUntilCtrlC(t *testing.T) {
 	s := server(t, map[string]http.HandlerFunc{
 		"GET /api/v1/dlq/orders.dlq.v1": func(w http.ResponseWriter, r *http.Request) {
 			arrivals++
-			tag := fmt.Sprintf(`"%d"`, min(arrivals, 2)) // a message arrives before the second look
+			tag := fmt.Sprintf(`"%d"`, min(arrivals, 2)) // a message arrives before the second request
 			if r.Header.Get("If-None-Match") == tag {
 				w.WriteHeader(http.StatusNotModified)
 				return
@@ -127,7 +127,7 @@ func TestListenFollowsUntilCtrlC(t *testing.T) {
 			mutex.Unlock()
 			at := fmt.Sprintf(`,"created_at":"2026-01-31T08:%02d:00Z"}`, len(cursors))
 			lines := []string{strings.TrimSuffix(exported(id, ""), "}") + at}
-			if len(cursors) == 2 { // a message that became visible late, and one that was delivered
+			if len(cursors) == 2 { // a message that became visible late, a message that was delivered, and a new message
 				lines = []string{strings.TrimSuffix(exported("late", ""), "}") + `,"created_at":"2026-01-31T08:00:59Z"}`, exported("m1", ""), lines[0]}
 			}
 			stream(true, lines...)(w, r)

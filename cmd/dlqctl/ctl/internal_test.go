@@ -82,7 +82,7 @@ func TestNumbersHaveCommas(t *testing.T) {
 	}
 }
 
-// --fields may name the fields of the contract's types.
+// --fields can name every field of the types in the contract.
 func TestFieldsAreTheContracts(t *testing.T) {
 	t.Parallel()
 	known := knownFields(client.MessageDetail{})

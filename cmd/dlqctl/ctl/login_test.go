@@ -17,11 +17,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	keyring.MockInit() // the key ring of whoever runs the tests is not for them
+	keyring.MockInit() // the tests do not use the key ring of the person who runs them
 	os.Exit(m.Run())
 }
 
-// signIn is an API with an identity provider, at one address. Each refresh token is valid once.
+// signIn is an API and an identity provider with the same address. Each refresh token is valid once.
 type signIn struct {
 	run
 
@@ -31,7 +31,7 @@ type signIn struct {
 	device   url.Values
 	ended    bool
 	pairs    int
-	refused  map[string]bool // access tokens that the API does not accept any more
+	refused  map[string]bool // access tokens that the API no longer accepts
 }
 
 func newSignIn(t *testing.T) *signIn {

@@ -24,10 +24,10 @@ type run struct {
 	env        map[string]string
 	stdin      string
 	interrupts chan os.Signal
-	wait       func(out *output) // runs beside the program
+	wait       func(out *output) // runs at the same time as the program
 }
 
-// output keeps the output of a run so far.
+// output collects the output of a run.
 type output struct {
 	mutex sync.Mutex
 	bytes bytes.Buffer
@@ -50,7 +50,7 @@ type result struct {
 	out, err string
 }
 
-// dlqctl runs the program. Its contexts are in a folder of the test.
+// dlqctl runs the program. Its file of contexts is in a temporary folder of the test.
 func (r run) dlqctl(t *testing.T, args ...string) result {
 	t.Helper()
 	if r.env == nil {
@@ -73,7 +73,7 @@ func (r run) dlqctl(t *testing.T, args ...string) result {
 	return result{code, out.String(), failed.String()}
 }
 
-// server answers each request with the handler of its method and path.
+// server calls the handler for the method and the path of a request.
 func server(t *testing.T, handlers map[string]http.HandlerFunc) run {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -366,7 +366,7 @@ func TestFollowingWritesTheJobAsItChanges(t *testing.T) {
 	s := server(t, map[string]http.HandlerFunc{"GET /api/v1/jobs/" + jobID: func(w http.ResponseWriter, r *http.Request) {
 		look := looks.Add(1)
 		if look == 2 {
-			panic(http.ErrAbortHandler) // the API is away for a moment
+			panic(http.ErrAbortHandler) // the API is away for this request
 		}
 		answer(job(map[bool]string{true: "COMPLETED", false: "RUNNING"}[look > 2], `, "x": "<"`))(w, r)
 	}})

@@ -24,7 +24,7 @@ func TestTheReferenceIsCurrent(t *testing.T) {
 	}
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
-	if string(content) != page { // require.Equal would print both
+	if string(content) != page { // require.Equal would print both texts
 		t.Error("docs/dlqctl.md differs from the help of the commands: run make docs-dlqctl")
 	}
 }
@@ -36,7 +36,7 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 	}
 }
 
-// commands lists the commands that do something, in the order of their names.
+// commands lists the commands that do something, sorted by name.
 func commands() []*cobra.Command {
 	root := (&session{}).root()
 	var all []*cobra.Command
@@ -54,7 +54,7 @@ func commands() []*cobra.Command {
 	return append([]*cobra.Command{root}, all...)
 }
 
-// reference is docs/dlqctl.md, made of the help of every command.
+// reference is the text of docs/dlqctl.md, from the help of every command.
 func reference() string {
 	var page, filters strings.Builder
 	page.WriteString("# dlqctl\n\n<!-- Written by `make docs-dlqctl` from the help of the commands. -->\n\n")
@@ -82,7 +82,7 @@ func reference() string {
 	return page.String()
 }
 
-// flagRows lists the flags of a command, and those that choose messages by themselves.
+// flagRows lists the flags of a command. filters are the flags that filter messages.
 func flagRows(flags *pflag.FlagSet) (rows, filters string) {
 	flags.VisitAll(func(flag *pflag.Flag) {
 		if flag.Hidden || flag.Name == "help" {

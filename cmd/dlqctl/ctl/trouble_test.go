@@ -41,7 +41,7 @@ func TestAFullDiskIsAnError(t *testing.T) {
 	}
 }
 
-// A person sees that a change failed, or that it was never asked for: not that it was made and then refused.
+// After a mistake in the flags, no request is sent. A person must not read an error about a change that was made.
 func TestAMistakeInTheOutputFlagsChangesNothing(t *testing.T) {
 	t.Parallel()
 	var mutex sync.Mutex
@@ -106,7 +106,7 @@ func TestTheTokenFollowsNoRedirect(t *testing.T) {
 	}
 }
 
-// A spreadsheet runs no text of a dead letter.
+// A spreadsheet must not run the text of a dead letter.
 func TestNoCellOfCSVIsAFormula(t *testing.T) {
 	t.Parallel()
 	for text, safe := range map[string]bool{
@@ -150,7 +150,7 @@ func quoted(t *testing.T, text string) string {
 	return string(content)
 }
 
-// endless is a standard input that never says anything.
+// endless is a standard input that never has data.
 func endless(t *testing.T) io.Reader {
 	t.Helper()
 	reader, writer, err := os.Pipe()
@@ -227,12 +227,12 @@ func TestAFollowedJobIsWhatItWasAtLast(t *testing.T) {
 			answer(job("RUNNING", `, "failed": 1`))(w, r)
 			return
 		}
-		answer(job("COMPLETED", ""))(w, r) // without the number of failures
+		answer(job("COMPLETED", ""))(w, r) // the answer lacks the number of failures
 	}})
 	require.Zero(t, s.dlqctl(t, "jobs", "watch", jobID).code)
 }
 
-// The token may expire while a job is followed. The job goes on.
+// The token may expire while dlqctl follows a job. The job continues.
 func TestAFollowedJobGoesOnWhenItCannotBeWatched(t *testing.T) {
 	t.Parallel()
 	var looks atomic.Int32

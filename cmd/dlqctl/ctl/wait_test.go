@@ -2,7 +2,7 @@ package ctl_test
 
 import "time"
 
-// How long and how often a test waits for something.
+// The longest time that a test waits, and the time between two looks.
 const (
 	wait = 10 * time.Second
 	tick = 5 * time.Millisecond

@@ -20,7 +20,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// browse is a browser: it follows redirects and keeps cookies.
+// browse is a browser. It follows redirects and keeps cookies.
 func browse(t *testing.T) func(method, address string, form url.Values) (status int, text string, at *url.URL) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)

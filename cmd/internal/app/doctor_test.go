@@ -17,7 +17,7 @@ import (
 	"dlqmanager/internal/temporaltest"
 )
 
-// silentAddress accepts connections and answers nothing.
+// silentAddress is an address that accepts connections and never answers.
 func silentAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -33,7 +33,7 @@ func serveStatus(t *testing.T, status int) string {
 	return server.URL
 }
 
-// findingsOf are the findings of Doctor -json about these checks.
+// findingsOf are the findings of Doctor -json for these checks.
 func findingsOf(t *testing.T, cfg *config.Config, checks ...string) (found []finding) {
 	t.Helper()
 	var out bytes.Buffer
@@ -89,7 +89,7 @@ func TestDoctorAsksEveryInstanceOfTheRegistry(t *testing.T) {
 
 func TestDoctorIsStrictOnRequest(t *testing.T) {
 	t.Parallel()
-	cfg := config.Default() // without a database and Kafka, which are warnings
+	cfg := config.Default() // warns that database and Kafka are not configured
 	cfg.Temporal.Address = temporaltest.Address(t)
 	load := func() (*config.Config, error) { return cfg, nil }
 	require.NoError(t, Doctor(t.Context(), nil, load, io.Discard))

@@ -15,9 +15,9 @@ import (
 	"dlqmanager/internal/certtest"
 )
 
-// refused calls ask until its error names the setting first and quotes the other side. A
-// server closes the connection after the alert that refuses a client's certificate. A client
-// that is still writing then sees a broken connection instead.
+// refused calls ask until its error begins with the setting and quotes the other side. Sometimes it takes several calls: a
+// server closes the connection after it has refused a client's certificate, so a client that is still writing only sees a
+// broken connection.
 func refused(t *testing.T, setting, said string, ask func() error) error {
 	t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); ; {
@@ -32,7 +32,7 @@ func refused(t *testing.T, setting, said string, ask func() error) error {
 	}
 }
 
-// The names of the settings must not be on the port, which answers without a token.
+// The port answers without a token, so its answers must not have the names of the settings.
 func TestTheLogNamesTheSettingOfADependencyThatIsUnavailable(t *testing.T) {
 	t.Parallel()
 	broker, temporal := startSecureKafka(t, false), startSecureTemporal(t, tls.NoClientCert)

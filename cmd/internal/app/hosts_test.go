@@ -23,8 +23,8 @@ import (
 	"dlqmanager/telemetry"
 )
 
-// composed is the configuration of a program in docker-compose.yaml, on a free port of loopback and
-// with dependencies that do not answer.
+// composed is the configuration of a program in docker-compose.yaml. It listens on a free loopback port, and its dependencies
+// do not answer.
 func composed(t *testing.T, service string) (*config.Config, string) {
 	t.Helper()
 	options, err := cli.NewProjectOptions([]string{"../../../docker-compose.yaml"}, cli.WithDiscardEnvFile)
@@ -47,7 +47,7 @@ func composed(t *testing.T, service string) (*config.Config, string) {
 	return cfg, address.String()
 }
 
-// statusFor sends a request that names a host, and returns 0 if nothing answers.
+// statusFor sends a request with this Host header. It returns 0 if there is no answer.
 func statusFor(t *testing.T, address, path, host string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, http.NoBody)

@@ -38,8 +38,7 @@ func (l *logs) String() string {
 	return l.text.String()
 }
 
-// startAPI runs the API with messages in memory until the test ends, and waits until it is
-// ready.
+// startAPI runs the API with messages in memory until the test ends. It returns when the API is ready.
 func startAPI(t *testing.T, change func(*config.Config)) (Health, *logs) {
 	t.Helper()
 	health, out := launchAPI(t, change)
@@ -47,7 +46,7 @@ func startAPI(t *testing.T, change func(*config.Config)) (Health, *logs) {
 	return health, out
 }
 
-// launchAPI does not wait.
+// launchAPI is startAPI without the wait.
 func launchAPI(t *testing.T, change func(*config.Config)) (Health, *logs) {
 	t.Helper()
 	cfg := config.Default()
@@ -71,7 +70,7 @@ func launchAPI(t *testing.T, change func(*config.Config)) (Health, *logs) {
 	return APIHealth(cfg), out
 }
 
-// get requests /healthz on a connection of its own, and returns the server's certificate.
+// get requests /healthz on a new connection, and returns the server's certificate.
 func get(base string, client *tls.Config) ([]byte, error) {
 	transport := &http.Transport{TLSClientConfig: client, DisableKeepAlives: true}
 	response, err := (&http.Client{Transport: transport, Timeout: 5 * time.Second}).Get(base + "/healthz")
@@ -123,7 +122,7 @@ func TestTheAPIServesARenewedCertificateWithoutARestart(t *testing.T) {
 	require.Contains(t, out.String(), "the certificate was renewed")
 }
 
-// Only clients verify the certificate of a server, so the server says why they leave.
+// Clients verify the server's certificate, but do not tell the server. So the server itself logs why clients refuse it.
 func TestTheAPIReportsThatItsOwnCertificateIsNoLongerValid(t *testing.T) {
 	t.Parallel()
 	authority := certtest.NewAuthority(t)
@@ -154,7 +153,7 @@ func TestClientsNeedACertificateOfTheConfiguredAuthorities(t *testing.T) {
 	servers, clients, strangers := certtest.NewAuthority(t), certtest.NewAuthority(t), certtest.NewAuthority(t)
 	files := certtest.Write(t, servers.Issue(t, "server", certtest.ServerOnly()))
 	authorities := certtest.File(t, clients.PEM())
-	health, out := startAPI(t, func(c *config.Config) { // the health check has passed
+	health, out := startAPI(t, func(c *config.Config) { // returns when the health check has succeeded
 		c.Server.TLS = config.ServerTLS{CertFile: files.Cert, KeyFile: files.Key, ClientCAFile: authorities}
 	})
 	ask := func(certificate tls.Certificate) error {

@@ -19,8 +19,8 @@ import (
 	"dlqmanager/kafka"
 )
 
-// TestARealKafkaOverTLS uses all mechanisms, makes the changes that can happen while the program runs,
-// and makes every mistake in the configuration.
+// TestARealKafkaOverTLS uses all mechanisms, makes each change that can happen while the program runs, and makes every mistake
+// in the configuration.
 func TestARealKafkaOverTLS(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	server := kafkatest.RealSecureCluster(t, authority)
@@ -113,7 +113,7 @@ func TestARealKafkaOverTLS(t *testing.T) {
 		before := mutual.TLS.CertFile
 		files.Replace(t, authority.Issue(t, "renewed"))
 		require.Equal(t, before, files.Cert)
-		server.Stop() // which ends all connections
+		server.Stop() // ends all connections
 		server.Start(t)
 		for _, publisher := range running {
 			require.Eventually(t, func() bool { return publisher.Ping(t.Context()) == nil }, 30*time.Second, 50*time.Millisecond)

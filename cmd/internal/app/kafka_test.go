@@ -25,7 +25,7 @@ import (
 // secureKafka is a cluster with TLS.
 type secureKafka struct {
 	*kfake.Cluster
-	authority *certtest.Authority // of its certificate and of its clients' certificates
+	authority *certtest.Authority // issues the certificates of the cluster and of its clients
 }
 
 func startSecureKafka(t *testing.T, clientCertificates bool, options ...kfake.Opt) secureKafka {
@@ -39,8 +39,7 @@ func startSecureKafka(t *testing.T, clientCertificates bool, options ...kfake.Op
 	return secureKafka{kafkatest.FakeCluster(t, options...), authority}
 }
 
-// refuseLogins answers every password as Kafka answers a wrong one. The fake would only close
-// the connection.
+// refuseLogins refuses every password with the answer of Kafka. Without it, kfake only closes the connection.
 func (s secureKafka) refuseLogins() {
 	s.ControlKey(kmsg.SASLAuthenticate.Int16(), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		s.KeepControl()
@@ -60,7 +59,7 @@ func (s secureKafka) section(t *testing.T, protocol string) config.Kafka {
 	return k
 }
 
-// optionsOf are the options that the programs make of the section.
+// optionsOf are the options that the programs make from the section.
 func optionsOf(t *testing.T, section config.Kafka) kafka.Options {
 	t.Helper()
 	cfg := config.Default()
@@ -83,7 +82,7 @@ func connect(t *testing.T, options kafka.Options, section config.Kafka) error {
 	return p.explained("kafka", func(ctx context.Context) error { return kafka.Ping(ctx, client) })(ctx)
 }
 
-// publishes requires that a message reaches the cluster.
+// publishes requires that a message can be published to the cluster.
 func publishes(t *testing.T, options kafka.Options) {
 	t.Helper()
 	publisher, err := kafka.NewPublisher(options, zap.NewNop(), prometheus.NewRegistry())

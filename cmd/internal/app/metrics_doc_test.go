@@ -117,8 +117,8 @@ func apiMetrics(t *testing.T) *prometheus.Registry {
 
 var descriptor = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), .*variableLabels: \{(.*)\}\}$`)
 
-// describe adds the metrics of a registry. A metric without a value yet has the type that its
-// name says; the others prove that names and types agree.
+// describe adds the metrics of a registry. A metric without a value gets the type that follows from its name. Metrics with a
+// value prove that names and types agree.
 func describe(t *testing.T, registry *prometheus.Registry, program string, metrics map[string]*metricDoc) {
 	t.Helper()
 	families, err := registry.Gather()
@@ -127,7 +127,7 @@ func describe(t *testing.T, registry *prometheus.Registry, program string, metri
 	for _, family := range families {
 		name := family.GetName()
 		gathered[name] = strings.ToLower(family.GetType().String())
-		// The Kafka client calls some gauges _total.
+		// Some gauges of the Kafka client have names that end in _total.
 		if strings.HasPrefix(name, "dlq_") && !strings.HasPrefix(name, "dlq_kafka_") {
 			require.Equal(t, kindOf(name), gathered[name], name)
 		}

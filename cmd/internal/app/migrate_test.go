@@ -14,7 +14,7 @@ func TestMigrateNeedsADatabase(t *testing.T) {
 	require.ErrorContains(t, Migrate(t.Context(), config.Default(), io.Discard), "DLQ_DATABASE_HOST")
 }
 
-// A worker then starts with a user who may not change the schema.
+// After Migrate, a worker can start with a user who may not change the schema.
 func TestMigrateLeavesNothingToDoForTheWorkers(t *testing.T) {
 	t.Parallel()
 	s := startSecurePostgres(t)

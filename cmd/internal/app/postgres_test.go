@@ -22,8 +22,8 @@ import (
 	"dlqmanager/migrations"
 )
 
-// accessRules let only the superuser in without TLS. Users of the role certified need a
-// client certificate, all others a password.
+// accessRules allow connections without TLS for the superuser only. Members of the role certified need a client certificate.
+// All other users need a password.
 const accessRules = `host all postgres 127.0.0.1/32 trust
 hostssl all +certified 127.0.0.1/32 cert
 hostssl postgres,nowhere all 127.0.0.1/32 scram-sha-256
@@ -33,12 +33,11 @@ hostssl postgres,nowhere all 127.0.0.1/32 scram-sha-256
 type securePostgres struct {
 	port      int
 	admin     *pgxpool.Pool
-	authority *certtest.Authority // of its certificate and of its clients' certificates
+	authority *certtest.Authority // issues the certificates of the server and of its clients
 	log       *logs
 }
 
-// startSecurePostgres runs a server until the test ends. The members of the role dlq_app may
-// do the work of the program.
+// startSecurePostgres runs a server until the test ends. Members of the role dlq_app have the rights that the programs need.
 func startSecurePostgres(t *testing.T) *securePostgres {
 	t.Helper()
 	s := &securePostgres{authority: certtest.NewAuthority(t), log: &logs{}}
@@ -86,7 +85,7 @@ func (s *securePostgres) exec(t *testing.T, sql string) {
 	require.NoError(t, err, sql)
 }
 
-// write writes a file of the server through the server, which may run as another user.
+// write lets the server write one of its files, since it may run as another user.
 func (s *securePostgres) write(t *testing.T, name, content string) {
 	t.Helper()
 	var folder string
@@ -117,7 +116,7 @@ func open(t *testing.T, database config.Database) *parts {
 	return p
 }
 
-// checked is the result of the readiness check, as it is logged.
+// checked is the result of the readiness check in the form of the log.
 func (p *parts) checked(t *testing.T) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -206,7 +205,7 @@ func reportsTheSetting(t *testing.T, server *securePostgres) {
 	}
 }
 
-// presentPostgres is a server that begins TLS with this certificate, and nothing else.
+// presentPostgres starts a server that begins TLS with this certificate, and does nothing more.
 func presentPostgres(t *testing.T, certificate tls.Certificate) (port int) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -220,7 +219,7 @@ func presentPostgres(t *testing.T, certificate tls.Certificate) (port int) {
 			}
 			go func() {
 				defer func() { _ = conn.Close() }()
-				if _, err := io.ReadFull(conn, make([]byte, 8)); err == nil { // an SSLRequest
+				if _, err := io.ReadFull(conn, make([]byte, 8)); err == nil { // the client's SSLRequest
 					_, _ = conn.Write([]byte("S"))
 					_ = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}).Handshake()
 				}
@@ -237,10 +236,10 @@ func TestAMissingPasswordFileIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, "database.password_file: open ")
 }
 
-// serverFolder is a folder that the server may read as another user.
+// serverFolder is a folder that a server with another user can read.
 func serverFolder(t *testing.T) string {
 	t.Helper()
-	// Package dbtest removes abandoned folders of this name.
+	// Package dbtest removes abandoned folders with such a name.
 	dir, err := os.MkdirTemp("", fmt.Sprintf("dlq-postgres-%d-", os.Getpid())) //nolint:usetesting // the parents of t.TempDir are private
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))

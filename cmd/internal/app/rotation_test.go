@@ -18,8 +18,8 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// rotatesThePassword changes the password in the server first, as secret stores do. The
-// file follows after the server has refused the earlier password.
+// rotatesThePassword changes the password in the server first, as secret stores do. It changes the file after the server has
+// refused the earlier password.
 func rotatesThePassword(t *testing.T, server *securePostgres) {
 	server.exec(t, `CREATE ROLE static LOGIN PASSWORD 'secret-0' IN ROLE dlq_app`)
 	d := server.section(t, "static", "")
@@ -41,13 +41,13 @@ func rotatesThePassword(t *testing.T, server *securePostgres) {
 	callers.end(t)
 }
 
-// rotatesTheUser replaces user and password, in either order, and drops the earlier user
-// as soon as the pool has left it.
+// rotatesTheUser replaces the files of the user and of the password, in both orders. It drops the earlier user as soon as the
+// pool no longer uses it.
 func rotatesTheUser(t *testing.T, server *securePostgres) {
 	server.exec(t, `CREATE ROLE leased_0 LOGIN PASSWORD 'secret-0' IN ROLE dlq_app`)
 	d := server.section(t, "", "")
 	d.UserFile, d.PasswordFile = certtest.File(t, []byte("leased_0")), certtest.File(t, []byte("secret-0"))
-	p := open(t, d) // with the default lifetime of connections: five minutes
+	p := open(t, d) // connections have their default lifetime of five minutes
 	callers := startLoad(t, p)
 	for i := range 4 {
 		user, password := fmt.Sprint("leased_", i+1), fmt.Sprint("secret-", i+1)
@@ -70,14 +70,14 @@ func rotatesTheUser(t *testing.T, server *securePostgres) {
 	callers.end(t)
 }
 
-// load is callers that use the store concurrently.
+// load are several callers that use the store at the same time.
 type load struct {
 	rounds, failures atomic.Int64
 	first            atomic.Pointer[error]
 	stop             func()
 }
 
-// startLoad uses the store until the test ends, or until the load is ended.
+// startLoad starts callers that use the store until the test ends or stop is called.
 func startLoad(t *testing.T, p *parts) *load {
 	t.Helper()
 	require.NoError(t, p.checked(t))
@@ -100,14 +100,14 @@ func startLoad(t *testing.T, p *parts) *load {
 	return l
 }
 
-// goesOn waits until the callers have used the store some more times.
+// goesOn waits until the callers have used the store 30 more times.
 func (l *load) goesOn(t *testing.T) {
 	t.Helper()
 	before := l.rounds.Load()
 	require.Eventually(t, func() bool { return l.rounds.Load() > before+30 }, time.Minute, 5*time.Millisecond)
 }
 
-// end requires that no call failed.
+// end stops the callers, and requires that none of their calls failed.
 func (l *load) end(t *testing.T) {
 	t.Helper()
 	l.stop()
@@ -116,8 +116,8 @@ func (l *load) end(t *testing.T) {
 	}
 }
 
-// useStore stores messages of a partition as the ingest does, changes three of them, and reads.
-// It ends at the first error.
+// useStore stores messages of a partition as the ingest does, changes three of them, and reads messages. It returns the first
+// error.
 func useStore(ctx context.Context, p *parts, partition dlq.Partition) error {
 	s, database := p.store, p.database
 	arrivals, from := dlqtest.Arrivals(10), dlq.Start

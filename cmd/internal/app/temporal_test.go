@@ -18,8 +18,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(temporaltest.Main(m)) }
 
-// forgetful is a proxy that drops the traffic of existing connections silently. New
-// connections work.
+// forgetful is a proxy that can silently drop the traffic of existing connections. New connections still work.
 type forgetful struct {
 	listener net.Listener
 	target   string

@@ -29,15 +29,15 @@ import (
 	"dlqmanager/internal/temporaltest"
 )
 
-// secureTemporal is a proxy with TLS in front of the development server, which has none.
+// secureTemporal is a proxy with TLS in front of the development server, which has no TLS.
 type secureTemporal struct {
 	address   string
-	authority *certtest.Authority    // of its certificate and of its clients' certificates
-	apiKey    atomic.Pointer[string] // that it accepts; nil accepts every call
+	authority *certtest.Authority    // issues the certificates of the proxy and of its clients
+	apiKey    atomic.Pointer[string] // the accepted key; nil accepts every call
 	listener  *countingListener
 }
 
-// countingListener can close all connections that it has accepted.
+// countingListener counts the connections that it has accepted, and can close them.
 type countingListener struct {
 	net.Listener
 	accepted chan net.Conn
@@ -62,7 +62,7 @@ func (l *countingListener) closeAccepted() {
 	}
 }
 
-// startSecureTemporal runs the proxy until the test ends. The options are for its certificate.
+// startSecureTemporal runs the proxy until the test ends. The options change the certificate of the proxy.
 func startSecureTemporal(t *testing.T, clientAuth tls.ClientAuthType, options ...certtest.Option) *secureTemporal {
 	t.Helper()
 	s := &secureTemporal{authority: certtest.NewAuthority(t)}
@@ -114,7 +114,7 @@ func (s *secureTemporal) section(t *testing.T) config.Temporal {
 	return section
 }
 
-// temporalParts returns the parts of a program on this Temporal.
+// temporalParts returns the parts of a program that uses this Temporal server.
 func temporalParts(t *testing.T, section config.Temporal) *parts {
 	t.Helper()
 	cfg := config.Default()
@@ -126,7 +126,7 @@ func temporalParts(t *testing.T, section config.Temporal) *parts {
 	return p
 }
 
-// askTemporal is the readiness check.
+// askTemporal runs the readiness check.
 func (p *parts) askTemporal(t *testing.T) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

@@ -14,7 +14,7 @@ import (
 
 func TestStopWaitsLittleForACollectorThatHangs(t *testing.T) {
 	t.Parallel()
-	collector, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never answers
+	collector, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers
 	require.NoError(t, err)
 	defer func() { _ = collector.Close() }()
 	p := &parts{log: zap.NewNop()}

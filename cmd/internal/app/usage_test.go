@@ -15,7 +15,7 @@ import (
 	"dlqmanager/config"
 )
 
-// idle is a service that records its configuration.
+// idle is a service that only records its configuration.
 func idle(_ context.Context, cfg *config.Config, out io.Writer) error {
 	_, err := fmt.Fprintln(out, "started on", cfg.Server.Address())
 	return err
