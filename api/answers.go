@@ -74,8 +74,8 @@ func (s *Server) maskMemory(bytes int64) int64 {
 	return bytes
 }
 
-// reserve waits a bounded time for more memory for a request. The memory is in the locals of the request, which fasthttp closes
-// after the answer is written, and also when the connection fails or the client does not read in time.
+// reserve waits a bounded time for more memory for a request. The memory is in the locals of the request. fasthttp closes them
+// when the answer is written, when the connection has failed, or when the client does not read in time.
 func (s *Server) reserve(ctx context.Context, c *fiber.Ctx, bytes int64) error {
 	held, ok := c.Locals(answerKey{}).(*answer)
 	if !ok {

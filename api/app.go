@@ -221,7 +221,7 @@ func New(options Options) (*Server, error) {
 		// Fiber reuses its buffers after the handler, but stores and workflow clients keep the strings that they get. To copy
 		// every string costs less than one forgotten copy.
 		Immutable: true,
-		// No route takes a form, and parsing one would write files to disk.
+		// No route takes a form. To parse a form would write files to disk.
 		DisablePreParseMultipartForm: true,
 		BodyLimit:                    options.BodyLimit,
 		ReadBufferSize:               options.HeaderLimit,

@@ -88,7 +88,7 @@ func (s *Server) recordRefusal(c *fiber.Ctx, r *requested, err error) {
 	s.recordOutcome(c, r, map[string]any{"status": answer.status, "code": answer.code, "message": answer.message})
 }
 
-// recordRepeated records the further refused requests after the first one, as one row.
+// recordRepeated records, as one row, the refused requests that followed the first refused request.
 func (s *Server) recordRepeated(o dlq.Operation) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.RequestTimeout)
 	defer cancel()

@@ -39,8 +39,8 @@ func (l *shares) takeSlot(ctx context.Context, p *dlq.Principal) (release func()
 // cheapOffset is the number of messages that a list may pass over to reach its page, and still be cheap.
 const cheapOffset = 10_000
 
-// readsMany reports whether a list reads many more messages than it shows. Either no index serves its filter, or its page
-// number is high, or its group may have messages in many topics and the sender may see some topics only.
+// readsMany reports whether a list reads many more messages than it shows, since no index serves its filter or its page number
+// is high. A list of a group also reads many messages if the sender may see some topics only.
 func readsMany(ctx context.Context, q *dlq.ListQuery) bool {
 	isSearch := !q.IsLookup() && (q.IsText() || q.ReadsRecords() || q.OriginPartition != nil)
 	isDeep := q.After == nil && (q.Page-1)*q.PageSize > cheapOffset

@@ -73,8 +73,8 @@ func (s *Server) console() {
 		add(pages.Path+"/"+root, handler)
 		add(pages.Path+"/"+root+"/*", handler)
 	}
-	// If the pages have a prefix, they answer all unknown paths below it. The API answers the unknown paths outside the prefix:
-	// browsers do not send the cookies of the pages there, so a page would know neither the person nor the language.
+	// If the pages have a prefix, they answer all unknown paths below it. The API answers the unknown paths outside the prefix,
+	// where browsers do not send the cookies of the pages: a page would know neither the person nor the language.
 	if pages.Path != "" {
 		add(pages.Path+"/*", handler)
 		return
@@ -97,8 +97,8 @@ func isPerson(c *fiber.Ctx) bool {
 // overviewKey marks requests for the page at the root. Fiber shows the same route "/" for the middleware observe.
 type overviewKey struct{}
 
-// pageContext has the client and the id of a request, for calls through InMemory. A page cannot use the context of the request:
-// that context ends with the server, while pages are still being made, and fasthttp reuses it for the next request.
+// pageContext has the client and the id of a request, for calls through InMemory. A page cannot use the context of the request.
+// That context ends with the server, while pages are still being made. And fasthttp reuses it for the next request.
 func pageContext(request context.Context) (context.Context, context.CancelFunc) {
 	ctx := context.WithValue(context.Background(), clientKey{}, request.Value(clientKey{}))
 	ctx = context.WithValue(ctx, requestIDKey{}, request.Value(requestIDKey{}))

@@ -43,7 +43,8 @@ func (s *Server) checkHost(c *fiber.Ctx) error {
 }
 
 // checkBrowser refuses requests that a browser sends for pages of other web sites. Browsers send such requests to loopback
-// addresses too. They send Sec-Fetch-Site only with HTTPS and to loopback addresses, so without it the Origin decides.
+// addresses too. They send Sec-Fetch-Site only with HTTPS and to loopback addresses. Without Sec-Fetch-Site, the Origin
+// decides.
 func (s *Server) checkBrowser(c *fiber.Ctx) error {
 	site, origin := c.Get("Sec-Fetch-Site"), c.Get(fiber.HeaderOrigin)
 	_, originHost, _ := strings.Cut(origin, "://")

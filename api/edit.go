@@ -113,7 +113,7 @@ func (b *body) headerValue(name string) []byte {
 	return []byte(text)
 }
 
-// fixedHeaders decide of which class a consumer makes an object from the record. An edit cannot change them.
+// fixedHeaders name the class of the object that a consumer makes of a record. An edit cannot change them.
 var fixedHeaders = []string{"spring_json_header_types", "spring.kafka.serialization.selector"}
 
 // replace stores an edited copy of a message, and ends the message as replaced. The caller retries the copy.

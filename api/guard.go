@@ -13,8 +13,8 @@ import (
 // only through the guard. It reads the principal from the context. Without a principal it refuses everything, so a forgotten
 // check fails closed.
 //
-// A message belongs to its dead-letter topic, and a job to the topic that it names. If a principal may act on some topics only,
-// its jobs have only messages of these dead-letter topics. This also holds for a job on an original topic, to which several
+// A message belongs to its dead-letter topic, and a job to the topic that it names. If a principal has grants for some topics,
+// its jobs have messages of these dead-letter topics only. This also holds for a job on an original topic, to which several
 // dead-letter topics may belong.
 //
 // The guard also hides parts of messages; see mask.go.

@@ -37,7 +37,7 @@ func newHTTPMetrics(registerer prometheus.Registerer) (*httpMetrics, error) {
 			Name:    "dlq_http_request_duration_seconds",
 			Help:    "Time from the end of reading a request to the start of writing its answer.",
 			Buckets: durationBuckets,
-			// Prometheus servers that ask for native histograms get one in addition to the classic histogram.
+			// The native histogram is for Prometheus servers that ask for it. The classic histogram stays.
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"method", "route"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{

@@ -48,8 +48,8 @@ type Database interface {
 	// Restore makes a new PENDING message of an archived message. The archived message stays. The error is dlq.ErrNotFound, or
 	// *dlq.NotRetryableError if the message was restored before or an edited copy has replaced it.
 	Restore(ctx context.Context, asked *dlq.Operation, id dlq.ID) (dlq.Message, error)
-	// Chain returns a message, also an archived one, with all messages that it was before
-	// and that it became, or dlq.ErrNotFound.
+	// Chain returns a message, archived or not, with its whole chain: the messages that it was before, and the messages that it
+	// became. The error is dlq.ErrNotFound.
 	Chain(ctx context.Context, id dlq.ID) (dlq.Chain, error)
 	// Verdicts returns whether messages, also archived messages, are verified. Messages that
 	// were not delivered are absent.
@@ -124,7 +124,7 @@ type Retries interface {
 
 	// SteerJob sends a command to a job. Commands take effect in the order of the calls. The call returns when the command has
 	// taken effect, or when a later command has superseded it. It does not wait for the end of a cancelled job. A command that
-	// is already in effect changes nothing, with one exception: a pause makes a job that has paused itself stay paused. The
+	// is already in effect changes nothing, with one exception: if a job has paused itself, a pause makes it stay paused. The
 	// error is dlq.ErrNotFound when the workflow does not run. When ctx ends first, the command may or may not have arrived.
 	SteerJob(ctx context.Context, asked *dlq.Operation, j dlq.Job, c dlq.Command) error
 	// TriggerArchive starts a run of the archive's schedule now, unless a run is active. It returns the id of the schedule, or

@@ -23,7 +23,7 @@ type refusal struct {
 	outcome             dlq.OperationOutcome
 }
 
-// repeated counts the further refused requests after the first one.
+// repeated counts the refused requests that followed the first refused request.
 type repeated struct {
 	last  dlq.Operation
 	count int

@@ -38,8 +38,8 @@ func reply(c *fiber.Ctx, status int, v any) error {
 // offset.
 type timestamp time.Time
 
-// RFC 3339 has years of four digits. Rows that were written by hand may hold other years or infinity, and are shown as the
-// nearest of these times.
+// RFC 3339 has years of four digits. Rows that were written by hand may hold other years or infinity. Such times are shown as
+// firstTime or lastTime.
 var (
 	firstTime = time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC)
 	lastTime  = time.Date(9999, time.December, 31, 23, 59, 59, int(999*time.Millisecond), time.UTC)

@@ -97,7 +97,7 @@ func (t *Tokens) current() []staticToken {
 	return t.tokens
 }
 
-// reload reads the file. New content is used if a second reading finds the same content: a file that is still being written may
+// reload reads the file. It uses new content if a second reading finds the same content. A file that is still being written may
 // lack the topics or the expiry of its last token. If the contents differ, the error of the earlier reading stays.
 func (t *Tokens) reload() error {
 	data, err := readTokensFile(t.path)

@@ -55,9 +55,9 @@ var (
 // dlqctlVariables are for dlqctl. They may be set in the shell that starts a program.
 var dlqctlVariables = []string{"DLQ_URL", "DLQ_CONTEXT", "DLQ_TOKEN", "DLQ_TOKEN_FILE", "DLQ_CA_FILE"}
 
-// isOtherVariable recognises DLQ_ variables that are not keys. One of them is the path of the file. Others belong to dlqctl, to
-// tests and to the development stack. And Kubernetes sets service links in every pod for a Service such as dlq-manager
-// (DLQ_MANAGER_SERVICE_HOST, DLQ_MANAGER_PORT=tcp://10.0.0.7:80, ...).
+// isOtherVariable recognises DLQ_ variables that are not keys. One of them is the path of the file. Other variables belong to
+// dlqctl, to tests and to the development stack. Kubernetes also sets service links in every pod for a Service such as
+// dlq-manager (DLQ_MANAGER_SERVICE_HOST, DLQ_MANAGER_PORT=tcp://10.0.0.7:80, ...).
 func isOtherVariable(name, value string) bool {
 	return name == "DLQ_CONFIG" || slices.Contains(dlqctlVariables, name) ||
 		strings.HasPrefix(name, "DLQ_TEST_") || strings.HasPrefix(name, "DLQ_DEV_") ||

@@ -16,7 +16,7 @@ type Server struct {
 	// PublicURL is where people reach the API. Temporal and dlqctl login get links with this URL. Empty for no links.
 	PublicURL string `yaml:"public_url" check:"web URL"`
 	// AllowedHosts are host names of the API and the worker, in addition to the host of PublicURL. Clients without a token may
-	// use only these names.
+	// use these names, localhost and IP addresses.
 	AllowedHosts []string `yaml:"allowed_hosts" check:"required; host"`
 	// RetryWait is how long a retry call waits for its workflow. Then the call is answered with 202.
 	RetryWait Duration `yaml:"retry_wait" default:"10s"`

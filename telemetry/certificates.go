@@ -19,8 +19,8 @@ var certificateExpiry = prometheus.NewDesc("dlq_certificate_expiry_timestamp_sec
 	"When the first of the certificates of a configured file expires, in Unix time, by the use of the file.", []string{"use"}, nil)
 
 // NewCertificateCollector exports when the certificates in PEM files expire. files has a path for each use, such as "server".
-// Certificates are renewed while the program runs, so the files are read once a minute. A file that cannot be read is logged.
-// The caller must register the collector.
+// Certificates are renewed while the program runs, so the files are read again, at most once a minute. A file that cannot be
+// read is logged. The caller must register the collector.
 func NewCertificateCollector(files map[string]string, logger *zap.Logger) prometheus.Collector {
 	read := func(context.Context) (map[string]time.Time, error) {
 		expiries := map[string]time.Time{}

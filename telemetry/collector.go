@@ -94,8 +94,8 @@ func flag(isSet bool) float64 {
 	return 0
 }
 
-// A scrape waits at most maxReadingWait for a reading. A reading may take up to readingTimeout. If the scrape cannot wait for
-// it, the next scrape has the value.
+// A scrape waits at most maxReadingWait for a reading. A reading may take up to readingTimeout. If a reading takes longer than
+// the scrape waits, the next scrape has its value.
 const (
 	maxReadingWait = time.Second
 	readingTimeout = 10 * time.Second

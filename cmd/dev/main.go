@@ -1,4 +1,4 @@
-// Command dev runs everything on one machine without configuration. The API and the worker run in this process. Beside it run
+// Command dev runs everything on one machine without configuration. The API and the worker run in this process. It also starts
 // PostgreSQL, Temporal with its Web UI, and a broker that speaks the Kafka protocol. Its state is in .data.
 package main
 

@@ -19,7 +19,7 @@ func (p *parts) access(ctx context.Context, checks map[string]telemetry.Check) (
 	cfg := p.cfg.Auth
 	if !cfg.Enabled() {
 		p.log.Warn("authentication is off: whoever reaches the API may do everything")
-		return nil, nil //nolint:nilnil // it is valid to have no authentication
+		return nil, nil //nolint:nilnil // no authentication is a valid configuration
 	}
 	var authenticators []auth.Authenticator
 	if cfg.Has("token") {

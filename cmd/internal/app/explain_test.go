@@ -15,9 +15,8 @@ import (
 	"dlqmanager/internal/certtest"
 )
 
-// refused calls ask until its error begins with the setting and quotes the other side. Sometimes it takes several calls: a
-// server closes the connection after it has refused a client's certificate, so a client that is still writing only sees a
-// broken connection.
+// refused calls ask until its error begins with the setting and quotes the other side. This may take several calls. A server
+// that refuses a client's certificate closes the connection. A client that is still writing then sees only a broken connection.
 func refused(t *testing.T, setting, said string, ask func() error) error {
 	t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); ; {
