@@ -20,23 +20,23 @@ const (
 	// archiveInterval is how often the Archiver looks for exhausted messages.
 	archiveInterval = 3 * time.Second
 
-	// archiveTurn is how long a topic is published before the next topic has its turn.
+	// archiveTurn is how long messages of a topic are published before the next topic has its turn.
 	archiveTurn = 10 * time.Second
 )
 
 // ExhaustedStore has the exhausted messages that must still be published.
 type ExhaustedStore interface {
-	// ExhaustedTopics returns the dead-letter topics of these messages.
+	// ExhaustedTopics returns the dead-letter topics of the exhausted messages.
 	ExhaustedTopics(ctx context.Context) ([]string, error)
-	// PublishExhausted passes the first messages of a topic after the given message to
-	// publish, and forgets the messages for which publish returns true. It returns the messages that
-	// it passed. While another call publishes, the error is dlq.ErrBlocked.
+	// PublishExhausted calls publish with a topic's first messages that come after the given message. It
+	// forgets the messages for which publish returns true, and returns all messages of the call. While
+	// another call publishes, the error is dlq.ErrBlocked.
 	PublishExhausted(ctx context.Context, topic string, after dlq.Exhausted, publish func([]dlq.Exhausted) []bool) ([]dlq.Exhausted, error)
 }
 
-// Archiver publishes exhausted messages to the archive topics. Each is published once. If
-// the process dies after a publish, the message is published again, with the same id. Several
-// archivers may run at once.
+// Archiver publishes exhausted messages to the archive topics. Each message is published once. But if the
+// process dies after a publish, the message is published again, with the same id. Several archivers may run
+// at once.
 type Archiver struct {
 	publisher *Publisher
 	store     ExhaustedStore
@@ -119,9 +119,9 @@ func (a *Archiver) dueTopics(ctx context.Context, topics []string) map[string]st
 	return archives
 }
 
-// unusable returns why archive topics cannot be used: a topic does not exist, or Kafka does not
-// show it to this client. A single request asks for all of them, since a publish to a missing
-// topic takes a second to fail.
+// unusable returns why archive topics cannot be used: a topic does not exist, or Kafka does not show it to
+// this client. A single request asks for all archive topics, since a publish to a missing topic takes a
+// second to fail.
 func (a *Archiver) unusable(ctx context.Context, archives map[string]string) (map[string]error, error) {
 	names := slices.Compact(slices.Sorted(maps.Values(archives)))
 	ctx, cancel := context.WithTimeout(ctx, a.publisher.deliveryLimit())

@@ -145,7 +145,7 @@ dlq_exhausted_published_total{topic="orders.dlq.v1"} 2
 func archivesLater(t *testing.T, brokers []string, create func(topic string)) {
 	t.Helper()
 	store := &outbox{}
-	name := dlq.NewID().String() // the cluster may be shared
+	name := dlq.NewID().String() // a new name, since the cluster may be shared
 	missing, zebra, loop := name+".missing.dlq", name+".zebra.dlq", "dlq-"+name
 	for range 5 {
 		store.add(missing, exhausted("v"))

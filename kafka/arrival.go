@@ -20,8 +20,8 @@ const (
 // maxHeaderRetryCount is greater than any count that this system writes.
 const maxHeaderRetryCount = 10_000
 
-// ArrivalOf is a record of a dead-letter topic in its stored form. There is no error: undecodable
-// headers and values are stored as bytes only.
+// ArrivalOf returns a record of a dead-letter topic in the form in which it is stored. There is no error:
+// undecodable headers and values are stored as bytes only.
 func ArrivalOf(topics *dlq.Topics, grouping *dlq.Grouping, maxRetries int, topicID [16]byte, r *kgo.Record) dlq.Arrival {
 	record := recordOf(r)
 	source := dlq.Source{TopicID: topicID, Partition: r.Partition, Offset: r.Offset}
@@ -73,8 +73,8 @@ func (i *Intake) Arrivals(ctx context.Context, dlqTopic string, letters []dlq.Le
 	return arrivals
 }
 
-// previousRetry reads the two headers that Publisher adds. Anyone can write headers, so
-// an invalid value counts as absent. A count without the id of a message says nothing.
+// previousRetry reads the two headers that Publisher adds. Anyone can write headers, so an invalid value
+// counts as absent. A count without the id of a message is ignored.
 func previousRetry(headers []dlq.Header) (previous dlq.ID, count int) {
 	if id, err := dlq.ParseID(string(valueOf(headers, []string{headerMessageID}, true))); err == nil {
 		previous = id

@@ -21,22 +21,21 @@ type topicPartition struct {
 	partition int32
 }
 
-// assignment is a partition that this member of the group reads from a position. A
-// partition that is revoked and assigned again is a new assignment. So is a partition whose
-// position has changed in the database. Records that were fetched for the old assignment
-// are dropped.
+// assignment is a partition that this member of the group reads from a position. A partition that is
+// revoked and assigned again is a new assignment. A partition whose position has changed in the database
+// also becomes a new assignment. Records that were fetched for the old assignment are dropped.
 type assignment struct {
 	topicPartition
 	topicID   [16]byte
 	position  dlq.Position // in the database
 	committed int64        // the offset that was last committed to the group
-	// seeks counts the seeks to seekOffset since the position changed in the database. It
-	// is 0 again once records have been fetched from there.
+	// seeks counts the seeks to seekOffset since the position changed in the database. seeks is 0 again
+	// once records have been fetched from seekOffset.
 	seeks      int
 	seekOffset int64
 	since      time.Time // when the assignment was made
-	// emptied counts the successive observations that Kafka has deleted all records from
-	// the position on; emptiedAt is the time of the last observation.
+	// emptied counts the successive observations in which Kafka had deleted all records from the position
+	// on. emptiedAt is the time of the last observation.
 	emptied   int
 	emptiedAt time.Time
 }
@@ -45,14 +44,15 @@ func (a *assignment) partitionID() dlq.Partition {
 	return dlq.Partition{TopicID: a.topicID, Number: a.partition}
 }
 
-// recreated is the same partition of the re-created topic, at a position that the
-// database cannot have, so that followDatabase replaces it by the position in the database.
+// recreated returns the assignment of the same partition in the re-created topic. Its position is a number
+// that the database never has, so followDatabase replaces the assignment.
 func (a *assignment) recreated(topicID [16]byte) *assignment {
 	return &assignment{topicPartition: a.topicPartition, topicID: topicID, position: dlq.Position{Next: math.MinInt64}, committed: -1, since: time.Now()}
 }
 
-// assignmentSet has the partitions that are assigned to this member. A member that has not
-// yet learned that it lost a partition does no harm: the database refuses the records.
+// assignmentSet has the partitions that are assigned to this member. A member may have lost a partition
+// without knowing it yet. This does no harm: the database refuses the member's records once another member
+// has moved the position.
 type assignmentSet struct {
 	mu          sync.Mutex
 	byPartition map[topicPartition]*assignment
@@ -115,7 +115,7 @@ func (s *assignmentSet) filter(batch []received) []received {
 	return slices.DeleteFunc(slices.Clone(batch), func(r received) bool { return s.byPartition[r.assignment.topicPartition] != r.assignment })
 }
 
-// move sets the positions of assignments to the ends of their advances.
+// move sets the position of each assignment to the end of its advance.
 func (s *assignmentSet) move(assignments []*assignment, advances []dlq.Advance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +135,8 @@ func (s *assignmentSet) positions() map[string]map[int32]int64 {
 	return topics
 }
 
-// assigned, revoked and lost are the group's callbacks. They run in turn, and never
-// between a poll and AllowRebalance. assigned adds no assignment; startOffsets does.
+// assigned, revoked and lost are the group's callbacks. They run one after another, and never between a
+// poll and AllowRebalance. assigned adds no assignment; startOffsets does.
 func (in *Ingest) assigned(client *kgo.Client, added map[string][]int32) {
 	in.group.Store(client)
 	in.status.setError(groupFails, nil)

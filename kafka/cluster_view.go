@@ -17,7 +17,8 @@ import (
 // Needs are the topics and groups of a cluster that the manager uses.
 type Needs struct {
 	Topics *dlq.Topics
-	// Routes lead to the targets of the messages that may arrive. Nil leads to their original topics.
+	// Routes decide the targets of messages that may arrive. Nil means that messages go to their original
+	// topics.
 	Routes *dlq.Targets
 	// Targets are topics that messages wait for, or that the configuration names.
 	Targets []string
@@ -28,14 +29,15 @@ type Needs struct {
 	Consumers []string
 }
 
-// ClusterView is the part of a cluster that the manager's user sees. All lists are in order.
+// ClusterView is the part of a cluster that the manager's user sees. All lists are sorted.
 type ClusterView struct {
 	Brokers int
 	// DeadLetters are the topics that are ingested.
 	DeadLetters []string
 	// Unmatched are topics that look like dead-letter topics, and match no pattern.
 	Unmatched []string
-	// Missing are targets that do not exist or are hidden. MissingArchives are such archive topics.
+	// Missing are targets that do not exist, or that Kafka hides from the user. MissingArchives are archive
+	// topics that are missing in the same way.
 	Missing, MissingArchives []string
 	// Denied and DeniedReports are missing permissions, such as "WRITE on the topic orders".
 	// Without the permissions in DeniedReports, only figures are missing.
@@ -86,7 +88,8 @@ func ViewCluster(ctx context.Context, client *kgo.Client, n Needs) (ClusterView,
 	v.MissingArchives = v.writes(allowed, archives)
 	v.writes(allowed, origins) // headers may name other topics, so a missing topic is no finding
 	for topic := range allowed {
-		// A target may be a dead-letter topic that is archived.
+		// A target or an archive topic is not ingested, even if its name looks like that of a dead-letter
+		// topic.
 		if looksDead(topic) && !n.Topics.IsDeadLetter(topic) && !slices.Contains(n.Targets, topic) && !slices.Contains(archives, topic) {
 			v.Unmatched = append(v.Unmatched, topic)
 		}
@@ -115,7 +118,8 @@ func looksDead(topic string) bool {
 	return slices.ContainsFunc(deadLetterWords, func(word string) bool { return strings.Contains(strings.ToLower(topic), word) })
 }
 
-// groups asks for the groups in turn: the error of a group must not hide another group's.
+// groups sends a request for each group, so that the error of one group does not hide the error of another
+// group.
 func (v *ClusterView) groups(ctx context.Context, client *kgo.Client, n Needs) error {
 	for _, group := range append([]string{n.Group}, n.Consumers...) {
 		denied, operation := &v.DeniedReports, kmsg.ACLOperationDescribe
@@ -133,7 +137,7 @@ func (v *ClusterView) groups(ctx context.Context, client *kgo.Client, n Needs) e
 			}
 		}
 		switch {
-		case errors.Is(err, kerr.GroupAuthorizationFailed): // the request for the coordinator fails with it too
+		case errors.Is(err, kerr.GroupAuthorizationFailed): // the request for the coordinator may fail with this error too
 			needs(denied, "group "+group, 0, operation)
 		case err != nil:
 			return fmt.Errorf("kafka: %w: %w", dlq.ErrUnavailable, err)
@@ -142,8 +146,8 @@ func (v *ClusterView) groups(ctx context.Context, client *kgo.Client, n Needs) e
 	return nil
 }
 
-// needs notes an operation that is not among the allowed operations, whose bits are from
-// Kafka's protocol.
+// needs notes an operation that is not allowed. allowed has a bit for each operation, as in Kafka's
+// protocol.
 func needs(denied *[]string, on string, allowed int32, wanted kmsg.ACLOperation) {
 	if allowed != unknownOperations && allowed&(1<<wanted) == 0 {
 		*denied = append(*denied, wanted.String()+" on the "+on)

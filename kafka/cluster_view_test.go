@@ -17,7 +17,8 @@ import (
 	"dlqmanager/kafka"
 )
 
-// viewAs is the view of a user with these rights, such as "READ orders.dlq".
+// viewAs returns the view of a user with these rights, such as "READ orders.dlq". A right holds for all
+// names with the prefix.
 func viewAs(t *testing.T, needs kafka.Needs, rights []string) kafka.ClusterView {
 	t.Helper()
 	acls := make([]kfake.ACL, 0, len(rights))
@@ -47,7 +48,8 @@ func TestTheViewOfAClusterNamesEachMissingRight(t *testing.T) {
 	require.NoError(t, err)
 	needs := kafka.Needs{Topics: topics, Routes: routes, Targets: []string{"payments", "refunds"}, Group: "dlq-manager", Consumers: []string{"shop"},
 		Archives: dlq.NewArchiveTopics(dlq.DefaultArchiveTopic, topics)}
-	all := []string{"DESCRIBE orders", "DESCRIBE refunds", "DESCRIBE payments", "DESCRIBE bills", "DESCRIBE orders.dlq", // which is all of orders too
+	// DESCRIBE orders includes orders.dlq.
+	all := []string{"DESCRIBE orders", "DESCRIBE refunds", "DESCRIBE payments", "DESCRIBE bills", "DESCRIBE orders.dlq",
 		"READ orders.dlq", "DESCRIBE_CONFIGS orders.dlq", "WRITE orders", "WRITE payments", "WRITE refunds",
 		"READ group dlq-manager", "DESCRIBE group shop"}
 	whole := kafka.ClusterView{Brokers: 1, DeadLetters: []string{"orders.dlq"}, Unmatched: []string{"bills-dlt"}}

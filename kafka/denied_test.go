@@ -16,7 +16,7 @@ import (
 	"dlqmanager/kafka"
 )
 
-// deny makes the cluster answer requests for a topic as one whose user lacks a right does.
+// deny makes the cluster refuse requests for a topic, as for a user who lacks the right.
 func deny(cluster *kfake.Cluster, topic string, keys ...kmsg.Key) *kfake.FaultHandle {
 	return cluster.Fault(kfake.Fault{Keys: keys, Topic: topic, Err: kerr.TopicAuthorizationFailed, Count: -1})
 }

@@ -30,7 +30,7 @@ func TestEndOffsetsAreThoseOfEveryPartition(t *testing.T) {
 	require.Empty(t, got, "not those of all topics")
 }
 
-// An old record of a partition without an end would count as new.
+// If the end of a partition were left out, the partition's old records would count as new.
 func TestEndOffsetsAreAllOrNone(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(2, "orders"))

@@ -66,8 +66,8 @@ func categoryOf(err error) dlq.Category {
 	}
 }
 
-// withGrant adds the operation to grant to a refusal of Kafka's authorizer, whose own text names neither the
-// operation nor the topic or group. Any other error stays as it is.
+// withGrant adds the missing right to a refusal of Kafka's authorizer. The refusal's own text names neither
+// the operation nor the topic or group. Any other error stays as it is.
 func withGrant(err error, operation kmsg.ACLOperation, topic, group string) error {
 	switch {
 	case topic != "" && errors.Is(err, kerr.TopicAuthorizationFailed):
@@ -82,8 +82,8 @@ func isDenied(err error) bool {
 	return errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.GroupAuthorizationFailed)
 }
 
-// topicErrors asks for topics, and returns why some of them cannot be used. kadm fails for all
-// topics if any is denied.
+// topicErrors asks a broker for topics, and returns why some of them cannot be used. The request is not
+// made with kadm, which fails for all topics if one topic is denied.
 func topicErrors(ctx context.Context, client *kgo.Client, topics []string) (map[string]error, error) {
 	described, err := describeTopics(ctx, client, topics, 0)
 	failed := map[string]error{}
@@ -95,7 +95,8 @@ func topicErrors(ctx context.Context, client *kgo.Client, topics []string) (map[
 	return failed, err
 }
 
-// describeTopics asks a broker for topics, unless the client has answers of at most this age.
+// describeTopics asks a broker for the metadata of topics, unless the client has metadata of at most this
+// age.
 func describeTopics(ctx context.Context, client *kgo.Client, topics []string, age time.Duration) (map[string]kmsg.MetadataResponseTopic, error) {
 	if len(topics) == 0 {
 		return nil, nil //nolint:nilnil // a request without topics would ask for all

@@ -10,33 +10,35 @@ import (
 
 // family is a header family: the headers in which a framework describes a dead letter.
 //
-// A field of the description lists the possible names of its header, and the first listed name
-// that is present counts. A dead letter that went through several dead-letter topics has the
-// headers of each hop.
+// Each field for a header, such as class, lists the possible names of the header. The first listed name
+// that is present counts. A dead letter that went through several dead-letter topics has the headers of
+// each hop.
 type family struct {
 	name string
-	// headers are the names of all headers that the framework adds; a * at the end stands for any
-	// ending. A single header shows the family. But if required is set, all required headers must
-	// be present, and if either is set, at least one of its headers too. All headers of the family
+	// headers are the names of all headers that the framework adds; a * at the end stands for any ending.
+	// By default, one of these headers shows the family. If required is set, all of its headers must be
+	// present. If either is set, at least one of its headers must be present too. All headers of the family
 	// are removed when the message is sent back.
 	headers  []string
 	required []string
 	either   []string
 
-	// The origin comes from the oldest hop. place is the prefix of the names that end in topic,
-	// partition and offset; if topic is set, it replaces the name that ends in topic. key is for
-	// frameworks that give the dead letter another key: this header has the record's key.
+	// The origin comes from the headers of the oldest hop. place is the prefix of the names that end in
+	// "topic", "partition" and "offset". If topic is set, it replaces the name that ends in "topic". key is
+	// for frameworks that give the dead letter a key of its own: the header has the key of the failed
+	// record.
 	place                        string
 	topic, timestamp, group, key []string
-	// retryTopic has the headers that show that partition and offset belong to a retry topic.
+	// If a header of retryTopic is present, partition and offset describe a record of a retry topic, and
+	// are not read.
 	retryTopic []string
 	// The error comes from the newest hop.
 	class, cause, message, stack, attempts []string
 
 	// binary means that numbers are big-endian. Otherwise numbers are decimal text.
 	binary bool
-	// attemptsOffset is added to the header: some frameworks count the next attempt too, and some only
-	// the retries.
+	// attemptsOffset is added to the number in the header: some frameworks count the next attempt too, and
+	// some only the retries.
 	attemptsOffset int
 	// newestFirst is set when the framework puts its headers before the headers of earlier hops.
 	newestFirst bool
@@ -53,8 +55,8 @@ const (
 	familyTopicName = "topic-name"
 )
 
-// families are tried in this order. A dead letter can have several families, after the
-// dead-letter topics of several frameworks.
+// families are tried in this order. A dead letter has several families if it went through the dead-letter
+// topics of several frameworks.
 var families = []family{
 	{
 		// DeadLetterPublishingRecoverer. Origin headers are appended at each hop, exception
@@ -72,7 +74,7 @@ var families = []family{
 		attempts:  []string{"kafka_deliveryAttempt"}, // if the listener's container is configured to count
 	},
 	{
-		// The recoverer of @RetryableTopic. Its header for the group has the same name as above.
+		// The recoverer of @RetryableTopic. Its header for the group has the same name as in spring-kafka.
 		name:      dlq.FamilyRetryable,
 		headers:   []string{"kafka_original-*", "kafka_exception-*", "kafka_key-exception-*"},
 		binary:    true,
@@ -191,7 +193,7 @@ var families = []family{
 		attempts: []string{"source_attempts"},
 	},
 	{
-		// Before Karafka 2.5. The key of the dead letter is the number of the partition.
+		// Karafka before 2.5. It gives the dead letter the number of the partition as its key.
 		name: familyKarafka,
 		headers: []string{
 			"original_topic", "original_partition", "original_offset", "original_key", "original_consumer_group", "original_attempts",
@@ -203,10 +205,11 @@ var families = []family{
 		attempts: []string{"original_attempts"},
 	},
 	{
-		// Wolverine for .NET, StampFailureMetadata in src/Wolverine/Transports/DeadLetterQueueConstants.cs
-		// of JasperFx/wolverine. Earlier versions did not stamp the destination, and wrote only failed-at beside the
-		// exception. The headers are in a dictionary, so each header is there once, and describes the newest hop.
-		// After retry topics (MoveToKafkaRetryTopicContinuation.cs) the destination is the last retry topic.
+		// Wolverine for .NET, StampFailureMetadata in src/Wolverine/Transports/DeadLetterQueueConstants.cs of
+		// JasperFx/wolverine. Beside the exception headers, earlier versions wrote only failed-at, and no
+		// original-destination. Wolverine keeps the headers in a dictionary, so each header is there once, and
+		// describes the newest hop. After retry topics (MoveToKafkaRetryTopicContinuation.cs), original-destination
+		// names the last retry topic.
 		name: familyWolverine,
 		headers: []string{
 			"exception-type", "exception-message", "exception-stack", "failed-at",
@@ -300,7 +303,7 @@ func (f *family) adds(key string) bool {
 	return false
 }
 
-// placed returns the name of place and an ending, or nil if place is not set.
+// placed returns the header name that place and an ending form, or nil if place is not set.
 func (f *family) placed(ending string) []string {
 	if f.place == "" {
 		return nil

@@ -22,7 +22,8 @@ func defaultTopics(t testing.TB) *dlq.Topics {
 	return topics
 }
 
-// The corpus has one record at least of each family. These are the cases between them.
+// The corpus has at least one record of each family. This test has dead letters with headers of several
+// hops or families.
 func TestTheFirstHopNamesTheOriginAndTheLastOneTheError(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

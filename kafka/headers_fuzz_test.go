@@ -59,8 +59,8 @@ func requireStorable(t *testing.T, a *dlq.Arrival) {
 	require.True(t, a.Origin.Offset == nil || *a.Origin.Offset >= 0)
 }
 
-// requireSentBack requires that a message keeps its own headers when it is sent back, also
-// when it comes back as it was sent.
+// requireSentBack requires that a message keeps its own headers when it is sent back, and when it comes
+// back and is sent back again.
 func requireSentBack(t *testing.T, a *dlq.Arrival) {
 	t.Helper()
 	own := ownRecord(&a.Record).Headers
@@ -81,13 +81,14 @@ func requireSentBack(t *testing.T, a *dlq.Arrival) {
 	back := ArrivalOf(defaultTopics(t), nil, dlq.DefaultMaxRetries, [16]byte{1}, sent)
 	require.Equal(t, a.ID, back.PreviousID)
 	require.Equal(t, 1, back.RetryCount)
-	// Without the headers of another family, this system's headers describe the next failure.
+	// In a record without headers of another family, the headers of thisSystem describe the next failure,
+	// and are removed.
 	expected := slices.DeleteFunc(slices.Clone(own), func(h dlq.Header) bool { return thisSystem.adds(h.Key) })
 	again := slices.DeleteFunc(ownRecord(&back.Record).Headers, func(h dlq.Header) bool { return thisSystem.adds(h.Key) })
 	require.Equal(t, expected, again)
 }
 
-// knownNames are the names of headers that are read. Fuzzing would not find them.
+// knownNames are the names of the headers that package kafka reads. A fuzzer would not find them by chance.
 var knownNames = func() []string {
 	names := []string{
 		"", jsonTypesHeader, "retry_topic-original-timestamp", "retry_topic-backoff-timestamp", "traceparent", "correlation-id",
@@ -105,8 +106,8 @@ var knownNames = func() []string {
 	return slices.Compact(names)
 }()
 
-// splitHeaders reads headers from a fuzzer's bytes. A header is the index of a known name,
-// or any name with its length, and a value with its length; the longest length is null.
+// splitHeaders reads headers from a fuzzer's bytes. A header is the index of a known name, or any name with
+// its length, and a value with its length. The longest length stands for a null value.
 func splitHeaders(data []byte) []dlq.Header {
 	headers := []dlq.Header{}
 	next := func(n int) []byte {

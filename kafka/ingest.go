@@ -20,9 +20,9 @@ import (
 // ArrivalStore stores dead letters. An error that wraps dlq.ErrUnavailable does not depend on
 // the arrivals. Any other error may be caused by a single arrival.
 type ArrivalStore interface {
-	// Ingest stores the arrivals in the order of the slice and moves the positions of
-	// their partitions, in one transaction, and returns the ids of new messages. It stores
-	// nothing and returns dlq.ErrPositionMoved when a position differs from Advance.From.
+	// Ingest stores the arrivals in the order of the slice and moves the positions of their partitions, in
+	// one transaction. It returns the ids of the new messages. If a position differs from its Advance.From,
+	// Ingest stores nothing and returns dlq.ErrPositionMoved.
 	Ingest(ctx context.Context, arrivals []dlq.Arrival, advances []dlq.Advance) (stored []dlq.ID, err error)
 	// Positions returns the position of each partition, in the order of the partitions.
 	Positions(ctx context.Context, partitions []dlq.Partition) ([]dlq.Position, error)
@@ -36,10 +36,10 @@ type ArrivalStore interface {
 // reset of the group's offsets, and a restore of the database to an earlier moment. A
 // record that is read twice is stored once, since the message's id is computed from the record.
 //
-// A loop polls and stores. While the store is unavailable, the loop waits without
-// polling, so memory stays bounded by the records that are already fetched. Meanwhile the loop
-// allows rebalances, so this process stays a member of the group. When a partition is revoked, the
-// loop drops the partition's records, and the partition's next member reads them.
+// A loop polls and stores. While the store is unavailable, the loop waits without polling, so memory stays
+// bounded by the records that are already fetched. Meanwhile the loop allows rebalances, so this process
+// stays a member of the group. When a partition is revoked, the loop drops the partition's records. The
+// member that gets the partition reads them.
 type Ingest struct {
 	o           Options
 	store       ArrivalStore
@@ -285,7 +285,8 @@ func (in *Ingest) storeBatch(work context.Context, batch []received) {
 			if moved {
 				continue
 			}
-			err = fmt.Errorf("%w: %w", dlq.ErrUnavailable, cmp.Or(followErr, err)) // the read failed, or two databases answer in turn
+			// The positions could not be read, or two databases answer in turn.
+			err = fmt.Errorf("%w: %w", dlq.ErrUnavailable, cmp.Or(followErr, err))
 		}
 		// One arrival may have caused the error, so each half of the batch is tried alone.
 		if len(batch) > 1 && !errors.Is(err, dlq.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
@@ -310,8 +311,8 @@ func arrivalsOf(batch []received) []*dlq.Arrival {
 	return arrivals
 }
 
-// advancesOf returns the assignments of a batch and, in the same order, the advances of the
-// partitions' positions past the records of the batch.
+// advancesOf returns the assignments of a batch and, in the same order, the move of each partition's
+// position past the records of the batch.
 func advancesOf(batch []received) (assignments []*assignment, advances []dlq.Advance) {
 	for i := range batch {
 		r := &batch[i]

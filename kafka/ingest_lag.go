@@ -45,7 +45,7 @@ func (in *Ingest) settleErrors(ctx context.Context, fetches kgo.Fetches) {
 		}
 	})
 	if len(recreated) > 0 {
-		// The client refuses a re-created topic until the old topic is forgotten. Then the
+		// The client refuses a re-created topic until it has forgotten the old topic. Afterwards the
 		// pattern finds the new topic.
 		in.log.Info("topic was deleted; checking whether it was re-created", zap.Strings("topics", recreated))
 		in.client.PurgeTopicsFromConsuming(recreated...)
@@ -140,8 +140,8 @@ func (in *Ingest) observeLag(ctx context.Context, admin *kadm.Client) error {
 	return in.observeExpiring(ctx, admin, positions, starts, behind)
 }
 
-// observeExpiring counts, in the topics behind, the records that are not stored yet and that
-// retention deletes soon. Topics with the same retention share a request.
+// observeExpiring counts the records that are not stored yet and that retention deletes soon. behind has
+// the topics with such records. Topics with the same retention share a request.
 func (in *Ingest) observeExpiring(
 	ctx context.Context, admin *kadm.Client, positions map[string]map[int32]int64, starts kadm.ListedOffsets, behind []string,
 ) error {
@@ -149,7 +149,7 @@ func (in *Ingest) observeExpiring(
 	if len(behind) == 0 {
 		return nil
 	}
-	request := kmsg.NewPtrDescribeConfigsRequest() // kadm fails for all topics if any is denied
+	request := kmsg.NewPtrDescribeConfigsRequest() // kadm fails for all topics if one is denied
 	for _, topic := range behind {
 		resource := kmsg.NewDescribeConfigsRequestResource()
 		resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeTopic, topic, []string{retentionConfig}
@@ -210,9 +210,9 @@ type logRanges struct {
 	starts, ends kadm.ListedOffsets
 }
 
-// of returns the start offset of the assignment's partition, whether the partition was
-// empty, and when that was observed. An answer older than the assignment may concern a
-// deleted topic of the same name, and is not used.
+// of returns the start offset of the assignment's partition, whether the partition was empty, and when the
+// brokers were asked. An answer older than the assignment may concern a deleted topic of the same name, and
+// is not used.
 func (l *logRanges) of(a *assignment) (start int64, isEmpty bool, asked time.Time) {
 	first, known := l.starts.Lookup(a.topic, a.partition)
 	end, alsoKnown := l.ends.Lookup(a.topic, a.partition)

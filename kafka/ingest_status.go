@@ -17,8 +17,8 @@ type IngestStatus struct {
 	// Running is true while Run runs, also during a wait and during the stop.
 	// If Running is false, no other field is set.
 	Running bool
-	// Partitions is how many partitions are assigned to this process now. 0 is no error:
-	// other replicas may have them all, or no topic matches yet.
+	// Partitions is how many partitions are assigned to this process now. 0 is no error: other replicas may
+	// have all partitions, or no topic matches yet.
 	Partitions int
 	// Waiting is one of the constants WaitingFor…, or empty. Since is when the wait began,
 	// and LastError is its reason.
@@ -43,7 +43,8 @@ const (
 // Status returns the current state.
 func (in *Ingest) Status() IngestStatus { return in.status.get() }
 
-// reason is a reason for which the ingest waits. The first has precedence.
+// reason is a reason for which the ingest waits. If there are several, the status names the first of this
+// list.
 type reason int
 
 const (
@@ -113,8 +114,8 @@ func (s *status) addLost(topic string, n int64) {
 	s.report(func() { s.lost, s.lostTopic = s.lost+n, topic })
 }
 
-// report changes nothing once the ingest has ended. A client that could not leave its
-// group in time may still report.
+// report changes nothing once the ingest has ended. A client that could not leave its group in time may
+// still call report.
 func (s *status) report(fn func()) {
 	s.update(func() {
 		if s.running {

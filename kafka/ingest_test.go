@@ -64,8 +64,7 @@ func TestIngestAfterACrashBetweenStoreAndCommitStoresNothingTwice(t *testing.T) 
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(2, "orders.dlq"))
 	brokers := cluster.ListenAddrs()
 	want := produce(t, brokers, "orders.dlq", "v", 700)
-	// For the group, a process that dies after storing is one whose commits never
-	// arrive.
+	// To the group, a process that dies after storing looks like a process whose commits never arrive.
 	lost := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.UnknownServerError, Count: -1})
 	store := newMemory()
 	first := startIngest(t, quickOptions(brokers), store)
@@ -232,7 +231,7 @@ func TestIngestResumesFromNoCommitOfATopicThatIsGone(t *testing.T) {
 	// A commit that was in flight when the topic was deleted arrives now.
 	late := kadm.Offsets{}
 	late.Add(kadm.Offset{Topic: "orders.dlq", Partition: 0, At: old.At, LeaderEpoch: -1, Metadata: old.Metadata})
-	byName := kadm.NewClient(client(t, brokers, kgo.MaxVersions(kversion.V3_8_0()))) // as brokers before 4.2 take it
+	byName := kadm.NewClient(client(t, brokers, kgo.MaxVersions(kversion.V3_8_0()))) // as clients of brokers before 4.2 commit
 	require.NoError(t, byName.CommitAllOffsets(deadline(t), group, late))
 	require.EqualValues(t, 10, committed(t, a, group, "orders.dlq"))
 
@@ -246,7 +245,7 @@ func TestIngestSharesPartitionsAndLosesNothingInRebalances(t *testing.T) {
 	rebalances(t, brokers, "orders.dlq", quickOptions(brokers), topics(t))
 }
 
-// rebalances runs three ingests one after another, overlapping, on one store.
+// rebalances starts three ingests one after another on one store. Their runs overlap.
 func rebalances(t *testing.T, brokers []string, topic string, o kafka.Options, topics *dlq.Topics) {
 	t.Helper()
 	store := newMemory()

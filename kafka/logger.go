@@ -48,8 +48,7 @@ func (h *hourly) isDue(name string) bool {
 	return due
 }
 
-// zapLevel lowers the library's info to debug: each rebalance logs all topics several
-// times.
+// zapLevel lowers the library's level info to debug: each rebalance logs all topics several times.
 func zapLevel(level kgo.LogLevel) zapcore.Level {
 	switch level {
 	case kgo.LogLevelDebug, kgo.LogLevelInfo:

@@ -13,12 +13,12 @@ import (
 	"dlqmanager/dlq"
 )
 
-// loginPatience is how long a call waits for a password that the brokers accept. A password
-// is changed in the brokers first and then in its file, or in reverse, and not every broker learns
-// of the change at once. The client library reads the file for every new connection. It repeats a refused
-// login of a produce or metadata request for as long as a record may wait, but not the login of any other
-// request, such as the request for a producer id. loginPatience is shorter than readiness checks may take,
-// so that they report the refusal.
+// loginPatience is how long a call waits for a password that the brokers accept. A password is changed in
+// the brokers first and then in its file, or in the reverse order. Not every broker learns of the change at
+// once. The client library reads the file for every new connection. It repeats a refused login of a produce
+// or metadata request for as long as a record may wait, but not the login of any other request, such as the
+// request for a producer id. loginPatience is shorter than the timeout of readiness checks, so that a check
+// reports the refusal.
 const loginPatience = 1500 * time.Millisecond
 
 // Pauses between two logins.
@@ -27,8 +27,8 @@ const (
 	longestLoginPause = 400 * time.Millisecond
 )
 
-// untilLoggedIn repeats a call while a broker refuses the login. If the context ends in
-// between, the refusal is the result.
+// untilLoggedIn repeats a call while a broker refuses the login. If the context ends meanwhile,
+// untilLoggedIn returns the refusal.
 func untilLoggedIn(ctx context.Context, do func() error) error {
 	began := time.Now()
 	refusal := do()
@@ -52,11 +52,12 @@ func isRefusedLogin(err error) bool {
 	return errors.Is(err, kerr.SaslAuthenticationFailed)
 }
 
-// sendAll sends the messages, and sends messages again whose login was refused. But once a produce request
-// had no answer, nothing is sent again. The client repeats such a request itself. If the login of the
-// repetition is refused, the message fails with that refusal, although the broker may have written the first
-// request. A message that is sent again has another producer id, so the broker would write it twice. The
-// unanswered request may belong to another call: the client does not tell whose messages a request had.
+// sendAll sends the messages, and sends a message again if a broker refused the login. But once a produce
+// request had no answer, nothing is sent again. The client repeats such a request itself. If a broker
+// refuses the login of the repetition, the message fails with that refusal, although the broker may have
+// written the first request. A message that is sent again has another producer id, so the broker would write
+// it twice. The unanswered request may belong to another call: the client does not tell whose messages a
+// request had.
 func (d *dispatch) sendAll(ctx context.Context) {
 	next, unanswered := d.send, d.publisher.unanswered.produced.Load()
 	_ = untilLoggedIn(ctx, func() error { // each message keeps its own error

@@ -22,23 +22,23 @@ import (
 	"dlqmanager/kafka"
 )
 
-// refusing is a cluster that answers logins as Kafka answers those with a wrong password. The
-// fake itself would only close the connection.
+// refusing is a cluster that refuses logins with the answer that Kafka gives to a wrong password. The fake
+// cluster itself would only close the connection.
 type refusing struct {
 	*kfake.Cluster
 	connections     *connectionsOf
-	accepted, later atomic.Int64 // requests of logins to be accepted, and those to be refused after them
+	accepted, later atomic.Int64 // how many requests of logins are accepted, and how many later ones are refused
 	refused         atomic.Int64
 }
 
-// refuseLogins starts a cluster whose password is "renewed". After some logins it refuses the
-// given number of them, and then calls the function.
+// refuseLogins starts a cluster whose password is "renewed". The cluster accepts some logins, then refuses
+// the given number of logins, and calls then at the last refusal.
 func refuseLogins(t *testing.T, accepted, refused int64, then func()) *refusing {
 	t.Helper()
 	c := &refusing{connections: &connectionsOf{}}
 	c.Cluster = kafkatest.FakeCluster(t, kfake.SeedTopics(3, "orders", "orders.dlq"), kfake.ListenFn(c.connections.listen),
 		kfake.EnableSASL(), kfake.Superuser(kafka.ScramSHA512, "app", "renewed"))
-	c.accepted.Store(2 * accepted) // each takes two
+	c.accepted.Store(2 * accepted) // a login takes two requests
 	c.later.Store(refused)
 	c.ControlKey(kmsg.SASLAuthenticate.Int16(), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
@@ -67,7 +67,7 @@ func (c *refusing) disconnect(refused int64) {
 	c.connections.close()
 }
 
-// client is one whose password is right.
+// client returns a client with the right password.
 func (c *refusing) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	return client(t, c.ListenAddrs(), append(opts, kgo.SASL(scram.Auth{User: "app", Pass: "renewed"}.AsSha512Mechanism()))...)
@@ -96,7 +96,7 @@ func (c *connectionsOf) cutAtNextAnswer() {
 	c.isCut = true
 }
 
-// answer is called before each answer.
+// answer is called before each answer of the cluster, and closes the connections if isCut is set.
 func (c *connectionsOf) answer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +155,7 @@ func TestMessagesWaitForANewPassword(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			password := newRotating("renewed") // brokers may learn of it late
+			password := newRotating("renewed") // brokers may learn late of a new password
 			cluster := refuseLogins(t, c.accepted, 3, func() { password.set("renewed") })
 			if c.accepted == 0 {
 				password.set("earlier")
@@ -188,8 +188,8 @@ func TestMessagesWaitForANewPassword(t *testing.T) {
 	}
 }
 
-// The client repeats a produce request without an answer. If it cannot log in for that, the
-// message fails with the refused login, although it is written.
+// The client repeats a produce request without an answer. If its login for the repetition is refused, the
+// message fails with this refusal, although the broker has written the message.
 func TestAMessageThatMayBeWrittenIsNotSentAgainAfterARefusedLogin(t *testing.T) {
 	t.Parallel()
 	cluster := refuseLogins(t, 0, 0, func() {})

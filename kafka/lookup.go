@@ -20,8 +20,8 @@ import (
 // lookupTimeout bounds a lookup. An available broker answers in milliseconds.
 const lookupTimeout = 4 * time.Second
 
-// Lookup reads from Kafka for rare calls, with connections of its own for each call. It is safe
-// for concurrent use.
+// Lookup reads records and offsets from Kafka for rare calls. Each call has connections of its own. It is
+// safe for concurrent use.
 type Lookup struct {
 	o   Options
 	log *zap.Logger
@@ -34,7 +34,7 @@ func NewLookup(o Options, log *zap.Logger) *Lookup {
 	return &Lookup{o: o.withDefaults(), log: log, slots: semaphore.NewWeighted(4)}
 }
 
-// client waits for a slot, and returns a client that occupies the slot until done.
+// client waits for a slot, and returns a client that occupies the slot until done is called.
 func (l *Lookup) client(ctx context.Context, name string, more ...kgo.Opt) (client *kgo.Client, done func(), err error) {
 	if err := l.slots.Acquire(ctx, 1); err != nil {
 		return nil, nil, err
@@ -74,7 +74,7 @@ func (l *Lookup) Fetch(ctx context.Context, origin dlq.Origin, written time.Time
 func (l *Lookup) read(ctx context.Context, topic string, partition int32, offset int64) (*kgo.Record, error) {
 	client, done, err := l.client(ctx, "pointer",
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(offset)}}),
-		// An offset that retention has deleted is an error, and not another record.
+		// The read of a deleted offset is an error. Otherwise the client would read another record.
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		// A broker returns at least one batch, however large.
 		kgo.FetchMaxPartitionBytes(1<<20), kgo.FetchMaxBytes(1<<20))
@@ -82,7 +82,8 @@ func (l *Lookup) read(ctx context.Context, topic string, partition int32, offset
 		return nil, err
 	}
 	defer done()
-	// The client would wait for a topic that does not exist, and for an offset at the end.
+	// Without this request, the client would wait for a topic that does not exist, and for an offset at the
+	// end.
 	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -137,7 +138,7 @@ func pointedBy(e *dlq.Envelope) *dlq.Origin {
 // not read. Its errors wrap dlq.ErrUnavailable.
 func (l *Lookup) EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffset, error) {
 	if len(topics) == 0 {
-		return nil, nil // a request without topics would ask for all
+		return nil, nil // a request without topics would ask for all topics
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -167,8 +168,8 @@ func (l *Lookup) EndOffsets(ctx context.Context, topics []string) ([]dlq.EndOffs
 	return ends, endsError(listed)
 }
 
-// endsError returns an error if the end of a partition is unknown, except in topics that are missing
-// or denied. Without an end, the old records of the partition would count as new.
+// endsError returns an error if the end of a partition is unknown, except in topics that are missing or
+// denied. If the end were left out, the old records of the partition would count as new.
 func endsError(listed kadm.ListedOffsets) error {
 	var failed error
 	listed.Each(func(o kadm.ListedOffset) {

@@ -36,7 +36,7 @@ type Options struct {
 	ClientID string
 	// ConsumerGroup is shared by every replica of the ingest.
 	ConsumerGroup string
-	// SASL authenticates connections; the zero value does not.
+	// SASL authenticates connections. The zero value connects without authentication.
 	SASL SASL
 	// TLS is called for every new connection, so that a renewed certificate is
 	// used without a restart. Nil means that connections are not encrypted.
@@ -45,7 +45,7 @@ type Options struct {
 	RepublishKey string
 	// MaxRetries is the limit that every new message gets.
 	MaxRetries int
-	// Grouping decides which messages failed for the same cause. Nil has the defaults.
+	// Grouping decides which messages failed for the same cause. Nil means the default rules.
 	Grouping *dlq.Grouping
 	// DeliveryTimeout bounds how long a record may wait for its
 	// acknowledgement (message.timeout.ms). Keep it below the timeout of the
@@ -54,9 +54,9 @@ type Options struct {
 	// MetadataMaxAge is how soon the ingest finds a topic that was created or
 	// re-created.
 	MetadataMaxAge time.Duration
-	// MaxPending and MaxPendingPerTopic are how many messages may be PENDING in all topics
-	// together, and in each topic, before the ingest stops; 0 is no limit. Each worker counts
-	// every few seconds, so several workers may exceed the limit by a few batches.
+	// MaxPending limits the PENDING messages of all topics together, and MaxPendingPerTopic limits the
+	// PENDING messages of each topic. The ingest of a topic pauses at a limit; 0 is no limit. Each worker
+	// counts every few seconds, so several workers may exceed a limit by a few batches.
 	MaxPending, MaxPendingPerTopic int64
 	// WatchInterval is how often the lag is measured and the brokers are pinged.
 	WatchInterval time.Duration
@@ -80,9 +80,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// minMetadataAge is the shortest time between two metadata requests. With the default of
-// 5 s, a missing topic or a new leader would be noticed only near the end of the delivery
-// timeout. Metadata of a few thousand topics is cheap.
+// minMetadataAge is the shortest time between two metadata requests. With the library's default of 5 s, a
+// missing topic or a new leader would be noticed only near the end of the delivery timeout. Metadata of a
+// few thousand topics is cheap.
 const minMetadataAge = 250 * time.Millisecond
 
 // Sizes of records and batches, in bytes before compression.
@@ -90,17 +90,17 @@ const (
 	// batchMaxBytes is Kafka's default for max.message.bytes. A topic with the default
 	// refuses larger batches.
 	batchMaxBytes = 1_000_012
-	// unbatchedMaxBytes is for an unbatched record: a broker's limit for a request
-	// (socket.request.max.bytes, 100 MiB), less the frame. Every record that was
-	// consumed fits. The target may still refuse the record by its max.message.bytes.
+	// unbatchedMaxBytes limits an unbatched record. It is a broker's default limit for a request
+	// (socket.request.max.bytes, 100 MiB) without 64 KiB for the frame. Every record that was consumed
+	// fits. The target may still refuse the record by its max.message.bytes.
 	unbatchedMaxBytes = 100<<20 - 64<<10
 	// maxBufferedRecords and maxBufferedBytes bound the memory of all concurrent calls
 	// of Publish. A call that would exceed them waits.
 	maxBufferedRecords = 10_000
 	maxBufferedBytes   = 128 << 20
-	// fetchMaxBytes bounds a fetch response. The ingest's memory is a few times this
-	// for each broker. The default of 50 MiB is too much, since fetched records stay in
-	// memory while the store is unavailable.
+	// fetchMaxBytes bounds a fetch response. The ingest needs a few times this memory for each broker. The
+	// library's default of 50 MiB is too much, since fetched records stay in memory while the store is
+	// unavailable.
 	fetchMaxBytes = 8 << 20
 )
 
@@ -137,9 +137,9 @@ func (o Options) connection(log *zap.Logger, name string) []kgo.Opt {
 
 // common has the options of all clients that live as long as the program.
 func (o Options) common(log *zap.Logger, reg prometheus.Registerer, name string) []kgo.Opt {
-	// All clients share a registry; the label "client" tells them apart. The library's
-	// topic label is off, because the publisher's topics come from headers that anyone
-	// can write. dlq_republished_total has a bounded topic label.
+	// All clients share a Prometheus registry; the label "client" tells them apart. The library's topic
+	// label is off, because the publisher's topics come from headers that anyone can write.
+	// dlq_republished_total has a bounded topic label.
 	return append(o.connection(log, name), kgo.WithHooks(kprom.NewMetrics("dlq_kafka",
 		kprom.Registerer(reg),
 		kprom.WithStaticLabel(prometheus.Labels{"client": name}),
@@ -153,31 +153,30 @@ func (o Options) batchedProducer(log *zap.Logger, reg prometheus.Registerer, nam
 		// acks=all and idempotence are the client's defaults. This line is explicit,
 		// because RESOLVED means acknowledged by all in-sync replicas.
 		kgo.RequiredAcks(kgo.AllISRAcks()),
-		// Unbounded by default: a retry would hang as long as its broker.
+		// By the library's default a record waits without a limit, so a retry would hang as long as its
+		// broker.
 		kgo.RecordDeliveryTimeout(o.DeliveryTimeout),
 		kgo.ProduceRequestTimeout(o.DeliveryTimeout),
 		kgo.RequestTimeoutOverhead(o.DeliveryTimeout),
-		// A record that exceeds the delivery timeout fails without its cause. The client
-		// requests metadata before each attempt. This number of attempts ends shortly
-		// before the delivery timeout, with the broker's error.
+		// A record that exceeds the delivery timeout fails without the broker's error. The client requests
+		// metadata before each attempt, so an attempt takes minMetadataAge at least. This number of
+		// attempts ends shortly before the delivery timeout, so the record fails with the broker's error.
 		kgo.RecordRetries(max(int(o.DeliveryTimeout/minMetadataAge)-2, 1)),
-		// Without this an idempotent record in flight to a dead broker cannot be
-		// cancelled: Publish would outlive its activity, and the activity's next attempt
-		// would produce the message a second time. With the option, a cancelled record is not
-		// sent later. The broker may have written the record already, so a retry after a timeout can
-		// deliver twice.
+		// Without this option, an idempotent record in flight to a dead broker cannot be cancelled: Publish
+		// would outlive its activity, and the activity's next attempt would produce the message a second
+		// time. With the option, a cancelled record is not sent later. The broker may have written the
+		// record already, so a retry after a timeout can deliver twice.
 		kgo.AllowIdempotentProduceCancellation(),
-		// A target that does not exist fails after 4 attempts, about a second, instead
-		// of after the delivery timeout. The client does not create topics (its
-		// default): such a topic would have the wrong partitions and retention, and
-		// would hide a wrong name.
+		// A record for a missing topic fails after 4 attempts, in about a second, and not after the
+		// delivery timeout. The client creates no topics (its default): a created topic would have the
+		// wrong partitions and retention, and would hide a wrong name.
 		kgo.UnknownTopicRetries(3),
 		kgo.RecordPartitioner(routing{kgo.StickyKeyPartitioner(nil)}),
 		// No compression: not every consumer can read the client's default, snappy.
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerBatchMaxBytes(batchMaxBytes),
-		// Long enough to collect a page of records into a batch for each partition.
-		// The default of 10 ms would slow a single retry down.
+		// 2 ms are long enough to collect a page of records into a batch for each partition. The library's
+		// default of 10 ms would slow a single retry down.
 		kgo.ProducerLinger(2*time.Millisecond),
 		kgo.MaxBufferedRecords(maxBufferedRecords),
 		kgo.MaxBufferedBytes(maxBufferedBytes),
@@ -189,9 +188,9 @@ func (o Options) batchedProducer(log *zap.Logger, reg prometheus.Registerer, nam
 func (o Options) unbatchedProducer(log *zap.Logger, reg prometheus.Registerer, name string) []kgo.Opt {
 	return append(o.batchedProducer(log, reg, name),
 		kgo.ProducerBatchMaxBytes(unbatchedMaxBytes),
-		// A topic's limit applies to the compressed batch, so a record may fit only when
-		// compressed, as by its first producer. Every client library reads gzip
-		// without an extra dependency.
+		// A topic's limit applies to the compressed batch. If the first producer compressed a record, the
+		// record may fit only when it is compressed again. Every client library reads gzip without an extra
+		// dependency.
 		kgo.ProducerBatchCompression(kgo.GzipCompression(), kgo.NoCompression()),
 	)
 }
@@ -203,15 +202,15 @@ func (o Options) consumer(log *zap.Logger, reg prometheus.Registerer, topics str
 		kgo.ConsumeRegex(),
 		kgo.ConsumeTopics(topics),
 		kgo.MetadataMaxAge(o.MetadataMaxAge),
-		// Earliest, at the start and after data loss. The default after data loss goes
-		// back a minute and could skip a dead letter. Reading a record again is
-		// harmless, since the store recognises the record.
+		// Reading begins with the earliest record, at the start and after data loss. By the library's
+		// default, reading goes back a minute after data loss, and could skip a dead letter. Reading a
+		// record again is harmless, since the store recognises the record.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		// A record of an aborted transaction is no dead letter.
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		// The markers of transactions move the positions. Otherwise they would count as lost
-		// once Kafka's retention deletes them, and as lag until then.
+		// The ingest reads the markers of transactions too, so that they move the positions. Otherwise a
+		// marker would count as lag, and as lost once Kafka's retention deletes it.
 		kgo.KeepControlRecords(),
 		kgo.FetchMaxBytes(fetchMaxBytes),
 		kgo.RebalanceTimeout(rebalanceTimeout),
@@ -219,7 +218,7 @@ func (o Options) consumer(log *zap.Logger, reg prometheus.Registerer, topics str
 		// default of 45 s suits members that pause for long. Our members send heartbeats in
 		// the background.
 		kgo.SessionTimeout(sessionTimeout),
-		// The ingest commits offsets after the store has the records.
+		// The ingest commits offsets itself, after the records are stored.
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
 	)

@@ -13,8 +13,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// failureOf reads the origin and the error of a dead letter. It never fails: a value in
-// another form than its framework writes counts as absent.
+// failureOf reads the origin and the error of a dead letter. It never fails: a value counts as absent if
+// its framework does not write values of this form.
 func failureOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header) dlq.Failure {
 	found := familiesOf(headers)
 	failure := dlq.Failure{
@@ -67,7 +67,8 @@ func originOf(topics *dlq.Topics, dlqTopic string, headers []dlq.Header, found [
 	return dlq.Origin{Topic: topic, ConsumerGroup: group, Family: familyTopicName}
 }
 
-// origin reports whether the headers name a topic that can exist.
+// origin reads the origin from the family's headers. ok is false if the headers name no topic that can
+// exist.
 func (f *family) origin(headers []dlq.Header) (origin dlq.Origin, ok bool) {
 	topic := string(f.oldest(headers, f.placed("topic")))
 	if f.topic != nil {
@@ -96,8 +97,8 @@ func (f *family) origin(headers []dlq.Header) (origin dlq.Origin, ok bool) {
 	return origin, true
 }
 
-// isTopicID tells whether a text is an id of a topic, a UUID of version 4 in Kafka's encoding.
-// Brokers write the id for a topic whose name they do not know.
+// isTopicID tells whether a text is an id of a topic, a UUID of version 4 in Kafka's encoding. Brokers
+// write the id instead of the name if they do not know the name.
 func isTopicID(text string) bool {
 	id, err := base64.RawURLEncoding.DecodeString(text)
 	return err == nil && len(id) == 16 && id[6]>>4 == 4 && id[8]>>6 == 2
@@ -171,7 +172,8 @@ func (f *family) oldest(headers []dlq.Header, names []string) []byte {
 	return valueOf(headers, names, f.newestFirst)
 }
 
-// valueOf returns the first or the last value of the first name that is present.
+// valueOf takes the first listed name that is present, and returns its first value, or its last value if
+// fromEnd is set.
 func valueOf(headers []dlq.Header, names []string, fromEnd bool) []byte {
 	for _, name := range names {
 		for i := range headers {
@@ -186,8 +188,9 @@ func valueOf(headers []dlq.Header, names []string, fromEnd bool) []byte {
 	return nil
 }
 
-// ownRecord returns the record of the message before its failure: with its own headers, in order, with duplicates. An empty
-// header for the key counts as a null key, since the header cannot tell a null key from an empty key.
+// ownRecord returns the message's record as it was before the failure: only with its own headers, in their order, with
+// duplicates. If the header that has the key is empty, the key is null, since the header cannot tell a null key from an
+// empty key.
 func ownRecord(r *dlq.Record) dlq.Record {
 	own, added := *r, familiesOf(r.Headers)
 	own.Headers = without(r.Headers, added)
@@ -202,14 +205,15 @@ func ownRecord(r *dlq.Record) dlq.Record {
 	return own
 }
 
-// ownPointed is ownRecord for the record that a message points to. That record is no dead letter, so it keeps the headers of families.
+// ownPointed is ownRecord for the record that a message points to. That record is no dead letter, so its headers stay even if
+// their names belong to a header family.
 func ownPointed(r dlq.Record) dlq.Record {
 	r.Headers = without(r.Headers, nil)
 	return r
 }
 
 // ComesOff tells which headers of a dead letter are removed when it is sent back: the headers of families and of bookkeeping,
-// the header with the name of the group, and the headers that earlier retries have added.
+// the header in which a consumer names the message's group, and the headers that earlier retries have added.
 func ComesOff(headers []dlq.Header) func(dlq.Header) bool { return addedBy(familiesOf(headers)) }
 
 func addedBy(added []*family) func(dlq.Header) bool {

@@ -10,8 +10,8 @@ import (
 // archiveMaxWait is the longest wait before a topic gets another turn.
 const archiveMaxWait = 3 * time.Minute
 
-// walk goes through the outbox of a topic, in one turn or several. It passes over messages that
-// fail, so that they block no other message, and the next walk tries them again.
+// walk goes through the outbox of a topic, in one turn or several. A failed message blocks no other
+// message: the walk passes over it, and the next walk tries it again.
 type walk struct {
 	after  dlq.Exhausted // the last message that was passed
 	failed bool          // a message failed
@@ -21,7 +21,7 @@ type walk struct {
 
 func newWalk() *walk { return &walk{after: dlq.Exhausted{Seq: math.MinInt64}} }
 
-// end begins the next walk. After a failure the next walk waits.
+// end ends the walk and begins the next. After a failure the next walk waits.
 func (w *walk) end() {
 	next := newWalk()
 	if w.failed {
@@ -38,9 +38,9 @@ func (w *walk) delay() {
 	w.wait = min(max(2*w.wait, archiveInterval), archiveMaxWait)
 }
 
-// pass moves beyond a page, and reports whether the turn goes on. It does not, if no message of
-// the page was published and some error was not about the record itself: then later pages are
-// unlikely to succeed now.
+// pass moves the walk beyond a page, and reports whether the turn goes on. The turn ends if no message of
+// the page was published and an error was not about the record itself, since later pages are unlikely to
+// succeed now.
 func (w *walk) pass(page []dlq.Exhausted, errs []error) bool {
 	last := page[len(page)-1]
 	w.after = dlq.Exhausted{Seq: last.Seq, ID: last.ID}

@@ -12,11 +12,11 @@ import (
 	"dlqmanager/dlq"
 )
 
-// pendingLimit stops the ingest while too many messages are PENDING, in all topics or in
-// a single topic. Kafka keeps the remaining records.
+// pendingLimit pauses a topic that has too many PENDING messages, and pauses all topics while they together
+// have too many. Kafka keeps the remaining records.
 type pendingLimit struct {
-	// remaining is how many more messages of each counted topic may be stored before the
-	// next count. remainingTotal is how many more of all topics together.
+	// remaining is how many more messages of each counted topic may be stored before the next count.
+	// remainingTotal is the same number for all topics together.
 	remaining      map[string]int64
 	remainingTotal int64
 	paused         map[string]bool

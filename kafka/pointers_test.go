@@ -88,7 +88,7 @@ func TestRealPointersToRecordsThatAreGoneAreBadData(t *testing.T) {
 	require.ErrorIs(t, err, kerr.UnknownTopicOrPartition)
 }
 
-// The page has an order, and others wait for none of the pointers.
+// The messages of a key have an order, but no message waits for a pointer.
 func TestRealPointersThatCannotBeReadDoNotStopOtherMessages(t *testing.T) {
 	t.Parallel()
 	brokers, s := kafkatest.SharedCluster(t).Brokers(), newScope(t)
@@ -98,7 +98,7 @@ func TestRealPointersThatCannotBeReadDoNotStopOtherMessages(t *testing.T) {
 	produce(t, brokers, topic, "v", 2)
 	page := []dlq.Envelope{pointer(topic, 0, 9), pointer(topic, 0, 1), envelope(topic, "", "no key"), pointer(topic, 0, 99), envelope(topic, "k", "v")}
 	elsewhere := pointer(topic, 0, 0)
-	elsewhere.OriginalTopic = other // as another family's header says
+	elsewhere.OriginalTopic = other // as if a header of another family named it
 	page = append(page, elsewhere)
 	errs := errorsOf(newPublisher(t, s.options(brokers)).Publish(deadline(t), page, dlq.OrderKey, nil))
 	for i, gone := range []bool{true, false, false, true, false, false} {

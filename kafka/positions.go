@@ -26,7 +26,7 @@ func (in *Ingest) startOffsets(ctx context.Context, offsets map[string]map[int32
 	var assignments []*assignment
 	for topic, partitions := range offsets {
 		id, isKnown := ids[topic]
-		if !isKnown { // the group assigns it again once it exists
+		if !isKnown { // the group assigns the topic again once the topic exists
 			delete(offsets, topic)
 			continue
 		}
@@ -96,9 +96,9 @@ func (in *Ingest) checkPositions(ctx context.Context) {
 	in.recordEmptied(ctx)
 }
 
-// recordEmptied records lost offsets of partitions that are empty now. In other partitions
-// the next record shows the loss. Only a second observation counts, since fetched records
-// may not be stored yet.
+// recordEmptied records lost offsets of partitions that are empty now. In a partition with records, the
+// next record shows the loss. A partition must be seen empty twice, since fetched records may not be stored
+// yet.
 func (in *Ingest) recordEmptied(ctx context.Context) {
 	var emptied []*assignment
 	var advances []dlq.Advance
@@ -122,7 +122,7 @@ func (in *Ingest) recordEmptied(ctx context.Context) {
 	if len(advances) == 0 {
 		return
 	}
-	if _, err := in.tryStore(ctx, nil, advances); err == nil { // else the next check tries again
+	if _, err := in.tryStore(ctx, nil, advances); err == nil { // after an error the next check tries again
 		in.advanced(emptied, advances)
 	}
 }
@@ -151,9 +151,9 @@ func (in *Ingest) followDatabase(ctx context.Context, assignments []*assignment)
 	return len(outdated) > 0, nil
 }
 
-// setSeekOffsets sets the offset to continue at. This is the position, unless an unclean
-// leader election has truncated the log before the position: then the offset is the end of the
-// log. The client detects such a truncation itself only when a partition is assigned.
+// setSeekOffsets sets the offset at which reading continues. Normally this offset is the position. If an
+// unclean leader election has truncated the log before the position, the offset is the end of the log. The
+// client detects such a truncation itself only when a partition is assigned.
 func (in *Ingest) setSeekOffsets(ctx context.Context, assignments []*assignment) {
 	var request kadm.OffsetForLeaderEpochRequest
 	for _, a := range assignments {
@@ -177,8 +177,8 @@ func (in *Ingest) setSeekOffsets(ctx context.Context, assignments []*assignment)
 	}
 }
 
-// seek sets the client's offsets to seekOffset. The client ignores this while it loads a
-// partition's offset or epoch, so reachedSeekOffset checks the result.
+// seek sets the client's offsets to seekOffset. The client ignores a seek while it loads a partition's
+// offset or epoch, so reachedSeekOffset checks the result.
 func (in *Ingest) seek(assignments []*assignment) {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
 	for _, a := range assignments {
@@ -192,9 +192,8 @@ func (in *Ingest) seek(assignments []*assignment) {
 	in.client.SetOffsets(offsets)
 }
 
-// reachedSeekOffset reports whether the fetched records start at seekOffset. If not, the ingest
-// seeks once more. If the records start elsewhere again, the offsets in between have no
-// records.
+// reachedSeekOffset reports whether the fetched records start at seekOffset. If not, the ingest seeks once
+// more. If the records start elsewhere again, the offsets before the first record have no records.
 func (in *Ingest) reachedSeekOffset(a *assignment, fetched *kgo.FetchPartition) bool {
 	if a.seeks == 0 {
 		return true

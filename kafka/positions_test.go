@@ -268,7 +268,7 @@ func TestIngestPausesWhenTooManyArePendingAndResumes(t *testing.T) {
 	others := produce(t, brokers, "users.dlq", "others", 10)
 	require.Eventually(t, func() bool { return len(store.all()) == held+10 }, timeout, tick, "others continue")
 
-	store.drain(held - 100) // as retries, deletes and the archive do
+	store.drain(held - 100) // as retries, deletions and the archive do
 	require.Eventually(t, func() bool { return len(store.all()) > 110 }, timeout, tick)
 	for len(store.all()) > 0 {
 		store.drain(min(len(store.all()), 500))

@@ -22,7 +22,7 @@ type Publisher struct {
 	log       *zap.Logger
 	batched   *kgo.Client
 	unbatched *kgo.Client
-	// unbatchedTopics lets a single unbatched publish run at a time for each topic.
+	// unbatchedTopics allows one unbatched publish at a time for each topic.
 	unbatchedTopics *topicLocks
 	lookup          *Lookup
 	// connections explains timeouts of both clients.
@@ -32,8 +32,8 @@ type Publisher struct {
 	metrics    *PublishMetrics
 }
 
-// NewPublisher does not connect; the first use does. So there is no error when the brokers
-// are unavailable.
+// NewPublisher does not connect; the first request does. So NewPublisher succeeds while the brokers are
+// unavailable.
 func NewPublisher(o Options, log *zap.Logger, reg prometheus.Registerer) (*Publisher, error) {
 	o = o.withDefaults()
 	failures, unanswered := &connectionFailures{}, &unansweredRequests{}
@@ -75,24 +75,24 @@ func (p *Publisher) deliveryLimit() time.Duration { return p.o.DeliveryTimeout +
 // message. A message that failed with a timeout, a broken connection or a refused login may
 // still have been written.
 //
-// If closed lists the topic or the partition of a message, the message is not sent, and fails
-// with dlq.ErrTargetClosed. But a message without a key, or with a generated key
-// (RepublishUUIDKey), goes to an open partition, if there is one.
+// If closed lists the topic or the partition of a message, the message is not sent, and fails with
+// dlq.ErrTargetClosed. But a message without a key, or with a generated key (RepublishUUIDKey), goes to an
+// open partition if the topic has one.
 //
-// For a dead letter that only names its record (dlq.Detail.IsPointer), that record is fetched and
-// sent instead. If Kafka no longer has the record, the message fails as bad data. Pointers are
-// sent in no promised order, since their keys are unknown until the fetch.
+// A dead letter may only name the record that failed (dlq.Detail.IsPointer). Publish then fetches this
+// record from Kafka and sends it. If Kafka no longer has the record, the message fails as bad data.
+// Pointers are sent in no promised order, since their keys are unknown until the fetch.
 //
-// Unless the order is dlq.OrderNone, a message that fails for any reason blocks the later
-// messages of its topic and key: they are not written, but for the two gaps below.
+// If the order is dlq.OrderNone, a failed message blocks no other message. With any other order, it blocks
+// the later messages of its topic and key: they are not written, except in the two gaps below.
 //
 // Batches are pipelined. A broker that refuses a batch also refuses the later
 // batches in flight, by their sequence numbers. Two gaps remain. In both, a message can be
 // written although an earlier message of its key was refused:
-//   - After a refusal, even of a record of another call, the client starts a new sequence. A
-//     record that is produced after that, but before this call learns of the refusal, belongs to
-//     the new sequence. The time between the two is short, except for a record that waits for
-//     buffer space (maxBufferedBytes, maxBufferedRecords).
+//   - After a refusal, even of a record of another call, the client starts a new sequence. A record that is
+//     produced after that, but before this call learns of the refusal, belongs to the new sequence. The
+//     time until then is short, except for a record that waits for buffer space (maxBufferedBytes,
+//     maxBufferedRecords).
 //   - A broker forgets a producer that wrote nothing to a partition for a day
 //     (producer.id.expiration.ms), and then accepts any sequence number. If the broker refuses
 //     the first batch after that, it still writes the later batches in flight, although their
@@ -112,8 +112,9 @@ func (p *Publisher) Publish(ctx context.Context, envelopes []dlq.Envelope, order
 	return d.finish()
 }
 
-// send tries each message once, and once more alone if its batch may have failed because of
-// another message. The result is the error of the first message whose login a broker refused, or nil.
+// send tries each message once, and once more alone if its batch may have failed because of another
+// message. The result is the error of the first message that failed because a broker refused the login, or
+// nil.
 func (d *dispatch) send(ctx context.Context) error {
 	for from := 0; from < len(d.sends); {
 		to := d.sendBatched(ctx, from)
@@ -133,7 +134,7 @@ func (d *dispatch) send(ctx context.Context) error {
 	return d.refusedLogin()
 }
 
-// dispatch sends the records of a call.
+// dispatch sends the records of one call of the Publisher.
 type dispatch struct {
 	publisher *Publisher
 	started   time.Time
@@ -149,11 +150,12 @@ type dispatch struct {
 type sending struct {
 	record   *kgo.Record
 	envelope *dlq.Envelope // of the record's message; nil for a record that goes to an archive topic
-	pointer  *dlq.Origin   // of the record that the message only points to, or nil
+	pointer  *dlq.Origin   // the place of the record that the message points to, or nil
 	route    route
 	batched  bool // it was sent in a shared batch
 	err      error
-	// acknowledgement is nil until the record is acknowledged, and if its offset stays unknown.
+	// acknowledgement is nil until the record is acknowledged. It stays nil if the broker does not name the
+	// record's offset.
 	acknowledgement *dlq.Acknowledgement
 }
 
@@ -169,23 +171,23 @@ func newDispatch(p *Publisher, sends []sending, order dlq.Order, closed []dlq.Ta
 	return d
 }
 
-// refusesBatch reports whether another record of the batch may be the cause of the error. A
-// broker that fails on one record answers UNKNOWN_SERVER_ERROR for the whole batch. This counts
-// only for records to archive topics, since other messages are tried again later anyway.
+// refusesBatch reports whether another record of the batch may be the cause of the error. A broker that
+// fails on one record answers UNKNOWN_SERVER_ERROR for the whole batch. This answer counts only for records
+// to archive topics, since other messages are tried again later anyway.
 func (s *sending) refusesBatch() bool {
 	return categoryOf(s.err) == dlq.CategoryBadData || s.envelope == nil && errors.Is(s.err, kerr.UnknownServerError)
 }
 
-// isUnbatched reports whether a record is sent alone from the start: the record is too large for a batch, or
-// must be fetched first, which happens one at a time to bound the memory.
+// isUnbatched reports whether a record is sent alone from the start. Such a record is too large for a batch,
+// or must be fetched first. Records are fetched one at a time, to bound the memory.
 func (s *sending) isUnbatched() bool {
 	return s.pointer != nil || tooBigForBatch(s.record)
 }
 
-// sendBatched sends records in batches from an index on, and returns the index of the first
-// record that it left. It stops before a record that is sent alone (isUnbatched). Where order
-// matters, it also stops after a failure, unless a closed partition is the reason, because the
-// failure may block later records.
+// sendBatched sends the records from an index on in batches, and returns the index of the first record that
+// it did not handle. It stops before a record that is sent alone (isUnbatched). Where order matters, it
+// also stops after a failure, because the failure may block later records. A closed partition does not stop
+// it.
 func (d *dispatch) sendBatched(ctx context.Context, from int) (to int) {
 	ctx, cancel := context.WithTimeout(ctx, d.publisher.deliveryLimit())
 	defer cancel()
@@ -228,7 +230,7 @@ func (d *dispatch) sendUnbatched(ctx context.Context, i int) {
 	ctx, cancel := context.WithTimeout(ctx, d.publisher.deliveryLimit())
 	defer cancel()
 	s := &d.sends[i]
-	record := *s.record // a copy with a new timestamp: a record that was refused already has the library's
+	record := *s.record // a copy without the timestamp that the library set in an earlier attempt
 	record.Timestamp = time.Time{}
 	if s.pointer != nil {
 		pointed, err := d.fetch(ctx, *s.pointer, s.envelope)
@@ -251,9 +253,9 @@ func (d *dispatch) sendUnbatched(ctx context.Context, i int) {
 	d.forgetRecreated(d.publisher.unbatched, i, i+1)
 }
 
-// fetch reads the record that a message points to. After a fetch has failed, the call's
-// other fetches fail at once, to leave time for the other messages, unless only this record or
-// topic is gone.
+// fetch reads the record that a message points to. After a fetch has failed, the other fetches of the call
+// fail at once, to leave time for the other messages. But if Kafka is available, and only this record or
+// its topic is gone, the other fetches are made.
 func (d *dispatch) fetch(ctx context.Context, origin dlq.Origin, e *dlq.Envelope) (dlq.Record, error) {
 	if d.fetchErr != nil {
 		return dlq.Record{}, d.fetchErr
@@ -283,7 +285,7 @@ func (d *dispatch) settle(s *sending, r *kgo.Record, err error) {
 	}
 	s.err = err
 	if err == nil {
-		if r.Offset >= 0 { // the broker named it
+		if r.Offset >= 0 { // the broker named the offset
 			s.acknowledgement = &dlq.Acknowledgement{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
 		}
 		if s.envelope != nil {
@@ -292,10 +294,9 @@ func (d *dispatch) settle(s *sending, r *kgo.Record, err error) {
 	}
 }
 
-// settleBlocked fails a message that must not be sent: its whole topic is closed, or an
-// earlier message of its topic and key has failed. Of the earlier messages only the first ones
-// count, as many as settled says: their results are known. The result is true if settleBlocked
-// failed the message, so that it must not be sent.
+// settleBlocked fails a message that must not be sent: its whole topic is closed, or an earlier message of
+// its topic and key has failed. Only the first settled messages of the call are considered, since their
+// results are known. settleBlocked returns true if it failed the message.
 func (d *dispatch) settleBlocked(i, settled int) bool {
 	s, r := &d.sends[i], d.sends[i].record
 	if topic := (dlq.Target{Topic: r.Topic, Partition: dlq.AnyPartition}); d.closed[topic] {
@@ -319,16 +320,17 @@ func (d *dispatch) settleBlocked(i, settled int) bool {
 	return false
 }
 
-// forgetRecreated makes the client forget a topic that was deleted and re-created, which
-// would otherwise be refused without end. The next attempt then succeeds. This is safe only
-// for a topic with a new id, where the broker knows no sequence number of this producer.
+// forgetRecreated makes the client forget a topic that was deleted and re-created. Otherwise the broker
+// would refuse the client's old topic id without end. After that, the next attempt succeeds. To forget a
+// topic is safe only if the topic has a new id, for which the broker knows no sequence number of this
+// producer.
 func (d *dispatch) forgetRecreated(client *kgo.Client, from, to int) {
 	recreated := map[string]bool{}
 	for _, s := range d.sends[from:to] {
 		if topic := s.record.Topic; errors.Is(s.err, kerr.UnknownTopicID) && !recreated[topic] {
 			recreated[topic] = true
 			d.publisher.log.Warn("a topic was deleted and re-created; using the new one", zap.String("topic", topic))
-			go client.PurgeTopicsFromProducing(topic) // waits for a metadata request, which may take long
+			go client.PurgeTopicsFromProducing(topic) // waits for a metadata request, and that may take long
 		}
 	}
 }

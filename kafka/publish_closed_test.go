@@ -19,12 +19,12 @@ import (
 	"dlqmanager/kafka"
 )
 
-// partitionOf is where Kafka's own client writes a record of this key.
+// partitionOf returns the partition to which Kafka's own client writes a record with this key.
 func partitionOf(key string, partitions int) int32 {
 	return int32(kgo.StickyKeyPartitioner(nil).ForTopic("").Partition(&kgo.Record{Key: []byte(key)}, partitions))
 }
 
-// keysOf are n keys of one partition.
+// keysOf returns n keys of one partition.
 func keysOf(partition int32, partitions, n int) []string {
 	var keys []string
 	for i := 0; len(keys) < n; i++ {
@@ -194,7 +194,7 @@ func TestPublishNamesNoPartitionOfATopicThatItKnowsNothingOf(t *testing.T) {
 	}
 }
 
-// A large record divides the page: the later messages are sent after its answer.
+// A large record divides the page: the later messages are sent once the large record is acknowledged.
 func TestPublishBlocksTheKeysOfARefusedPartitionAndRefusesThoseOfAClosedOne(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t)

@@ -25,7 +25,8 @@ func NewPublishMetrics(reg prometheus.Registerer) *PublishMetrics {
 			Name:    "dlq_republish_duration_seconds",
 			Help:    "Time from handing a message to the publisher until its target acknowledged it.",
 			Buckets: []float64{.002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20},
-			// A native histogram beside the classic buckets, for servers that want both.
+			// A native histogram beside the classic buckets, for Prometheus servers that read native
+			// histograms.
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}),
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -57,8 +58,8 @@ func (m *PublishMetrics) Count(target string, err error) {
 	m.total.WithLabelValues(m.topics.Of(target), result).Inc()
 }
 
-// Observe adds the duration of a delivery. The trace of ctx, if it is sampled, becomes the
-// exemplar of its bucket.
+// Observe adds the duration of a delivery. If the trace of ctx is sampled, its id becomes the exemplar of
+// the duration's bucket.
 func (m *PublishMetrics) Observe(ctx context.Context, took time.Duration) {
 	span := trace.SpanContextFromContext(ctx)
 	if traced, ok := m.duration.(prometheus.ExemplarObserver); ok && span.IsSampled() {

@@ -21,7 +21,7 @@ func TestRepublishedTopicsHaveABoundedNumberOfLabels(t *testing.T) {
 	for i := range 1500 {
 		m.Count(fmt.Sprint("topic-", i), nil)
 	}
-	m.Count("topic-7", nil) // known, so still by its name
+	m.Count("topic-7", nil) // counted by its name, because the topic is known
 	m.Count("topic-1400", &dlq.DeliveryError{Category: dlq.CategoryAuth, Err: errors.New("refused")})
 	got := map[string]float64{}
 	families, err := registry.Gather()

@@ -19,10 +19,12 @@ import (
 	"dlqmanager/kafka"
 )
 
-// tooLarge is refused by a topic with max.message.bytes=20000, in a batch.
+// tooLarge is the size of a record that is sent in a batch. A topic with max.message.bytes=20000 refuses
+// it.
 const tooLarge = 30_000
 
-// tooLargeForABatch is refused there too, unbatched.
+// tooLargeForABatch is the size of a record that is sent unbatched. The same topic refuses it, unless it
+// compresses.
 const tooLargeForABatch = 1_100_000
 
 func badEnvelope(t testing.TB, topic, key string, size int) dlq.Envelope {
@@ -32,7 +34,7 @@ func badEnvelope(t testing.TB, topic, key string, size int) dlq.Envelope {
 	return e
 }
 
-// requireBlocked requires a BlockedError, which is distinct from an error of the message.
+// requireBlocked requires a BlockedError, which is no error of the message itself.
 func requireBlocked(t testing.TB, err error) {
 	t.Helper()
 	var blocked *dlq.BlockedError
@@ -54,7 +56,7 @@ func TestPublishBlocksTheKeyOfABadMessage(t *testing.T) {
 					envelope("orders", "k", "before"),
 					badEnvelope(t, "orders", "k", size),
 					envelope("orders", "k", "after"),
-					badEnvelope(t, "orders", "k", tooLarge), // it is not sent
+					badEnvelope(t, "orders", "k", tooLarge), // this message is not sent
 					envelope("orders", "k", strings.Repeat("x", tooLargeForABatch)),
 					envelope("orders", "other", "x"),
 					envelope("pay", "k", "x"),
@@ -96,8 +98,8 @@ func TestPublishWithoutOrderBlocksNothing(t *testing.T) {
 	require.NoError(t, errs[5])
 }
 
-// The bad record fails the other records of its batch, which are sent again. Later records
-// must wait for an unbatched one.
+// The bad record fails the other records of its batch, which are sent again. Later records must wait for a
+// record that is sent unbatched.
 func TestPublishKeepsTheOrderOfTheOtherRecordsOfABadBatch(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.FakeCluster(t).ListenAddrs()
@@ -121,8 +123,8 @@ func TestPublishKeepsTheOrderOfTheOtherRecordsOfABadBatch(t *testing.T) {
 	require.Equal(t, []string{"1", "2"}, values)
 }
 
-// The client buffers 10,000 records, and the next one waits. That one may be sent when
-// the refusal frees the buffer; the later ones must not.
+// The client buffers 10,000 records, and the next record waits. This record may be sent when the refusal
+// frees the buffer, but no record after it.
 func TestPublishProducesNothingOfTheKeyOnceTheRefusalIsKnown(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t)
@@ -213,13 +215,13 @@ const (
 	batchesBadSize = 970_000
 )
 
-// batches are ten batches of one key, of which the second is bad. The client pipelines
+// batches returns ten batches of messages with one key. The second batch is bad. The client pipelines
 // batches to a partition only after one has succeeded.
 func batches(t testing.TB, p *kafka.Publisher, topic string) []dlq.Envelope {
 	t.Helper()
 	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "first")}, dlq.OrderKey, nil)[0].Err)
 	var envelopes []dlq.Envelope
-	for i := range 30 { // three to a batch
+	for i := range 30 { // three records fill a batch
 		envelopes = append(envelopes, envelope(topic, "k", fmt.Sprintf("%02d", i)+strings.Repeat(".", 300_000)))
 	}
 	envelopes[3] = badEnvelope(t, topic, "k", batchesBadSize)
@@ -235,7 +237,7 @@ func requireNoLaterBatch(t testing.TB, brokers []string, topic string, p *kafka.
 	for _, err := range errs[4:] {
 		requireBlocked(t, err)
 	}
-	// A record that is sent now comes after all earlier ones.
+	// A record that is sent now comes after all earlier records.
 	require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{envelope(topic, "k", "last")}, dlq.OrderKey, nil)[0].Err)
 	var values []string
 	for _, r := range read(t, brokers, topic, 5) {

@@ -141,7 +141,7 @@ func TestPublishKeepsTheOrderOfEachKey(t *testing.T) {
 		var envelopes []dlq.Envelope
 		for i := range 100 {
 			value := fmt.Sprintf("%04d", page*100+i)
-			if i == 50 { // one that does not fit into a batch with others
+			if i == 50 { // this message does not fit into a shared batch
 				value += string(make([]byte, 1_100_000))
 			}
 			envelopes = append(envelopes, envelope("orders", fmt.Sprint("key-", i%7), value))
@@ -236,7 +236,7 @@ func TestPublishBlocksBehindAClosedTargetForThatTargetOnly(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders", "pay"))
 	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "orders", Err: kerr.TopicAuthorizationFailed, Count: -1})
-	large := envelope("orders", "k", strings.Repeat("x", 1_100_000)) // sent unbatched, after the earlier ones
+	large := envelope("orders", "k", strings.Repeat("x", 1_100_000)) // sent unbatched, after the earlier messages
 	errs := errorsOf(newPublisher(t, quickOptions(cluster.ListenAddrs())).Publish(context.Background(),
 		[]dlq.Envelope{envelope("orders", "k", "1"), large, envelope("orders", "k", "3"), envelope("pay", "k", "4")}, dlq.OrderKey, nil))
 	require.ErrorIs(t, errs[0], kerr.TopicAuthorizationFailed)
@@ -269,7 +269,7 @@ func TestPublishDeliversTheOtherRecordsOfABadBatch(t *testing.T) {
 	}
 	envelopes[40] = badEnvelope(t, "orders", "bad", tooLarge)
 	p := newPublisher(t, quickOptions(brokers))
-	// A concurrent call shares the partition's batch, and so the refusal.
+	// The records of a concurrent call are in the same batch, so they are refused too.
 	var both sync.WaitGroup
 	both.Go(func() {
 		for range 5 {
@@ -379,7 +379,7 @@ func TestPublishedMessageComesBackAsItself(t *testing.T) {
 		e := dlq.Envelope{ID: first.ID, OriginalTopic: first.Origin.Topic, RetryCount: count, Record: first.Record}
 		require.NoError(t, p.Publish(context.Background(), []dlq.Envelope{e}, dlq.OrderKey, nil)[0].Err)
 	}
-	// The consumer fails on them again.
+	// The consumer fails on the messages again.
 	for i, r := range read(t, brokers, "orders", 2) {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: "error", Value: []byte("again")})
 		require.NoError(t, client(t, brokers).ProduceSync(deadline(t), &kgo.Record{Topic: "orders.dlq", Value: r.Value, Headers: r.Headers}).FirstErr())
@@ -465,7 +465,7 @@ func TestPublishSaysWhereTheTargetHasEachMessage(t *testing.T) {
 	require.Nil(t, deliveries[30].Acknowledgement)
 }
 
-// Otherwise no message would go to the target while the record's topic is missing.
+// If the error concerned the target, no message would go to the target while the record's topic is missing.
 func TestARedirectedPointerWithoutItsTopicFailsAlone(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.FakeCluster(t, kfake.SeedTopics(1, "orders.retry")).ListenAddrs()

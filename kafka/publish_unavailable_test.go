@@ -57,7 +57,7 @@ func TestPublishGivesUpInTimeWhenTheBrokerIsSilent(t *testing.T) {
 
 func TestPublishEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	o := quickOptions([]string{listener.Addr().String()})

@@ -40,9 +40,9 @@ func writers() []*writer {
 	}
 }
 
-// Compression and transactions are properties of a batch, and LogAppendTime is one of a
-// topic, so a record cannot carry them back. Batches of the older formats (magic 0 and 1)
-// have no headers, and current clients cannot write them.
+// Compression and transactions are properties of a batch, and LogAppendTime is a property of a topic, so a
+// republished record does not have them. Batches of the older formats (magic 0 and 1) have no headers, and
+// current clients cannot write them.
 func TestRealRecordsComeBackByteForByte(t *testing.T) {
 	t.Parallel()
 	brokers := kafkatest.SharedCluster(t).Brokers()
@@ -78,7 +78,7 @@ func TestRealRecordsComeBackByteForByte(t *testing.T) {
 		for _, r := range read(t, brokers, w.topic, len(w.dead)) {
 			got, id := recordOf(r), header(r, "dlq-message-id")
 			require.Contains(t, letters, id)
-			got.Headers = got.Headers[:len(got.Headers)-2] // without ours
+			got.Headers = got.Headers[:len(got.Headers)-2] // without the two headers of the publisher
 			require.Empty(t, dlqtest.Difference(&letters[id].Own, &got), "%s: offset %d", w.name, r.Offset)
 			delete(letters, id)
 		}

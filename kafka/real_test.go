@@ -252,7 +252,7 @@ func TestRealBrokerRestartWhileIngestAndPublishGoOn(t *testing.T) {
 	secure := newPublisher(t, saslOptions(quickOptions(nil), server.SASLBrokers(), kafka.ScramSHA512, password.get))
 	require.NoError(t, secure.Publish(deadline(t), []dlq.Envelope{envelope("other", "k", "v")}, dlq.OrderKey, nil)[0].Err)
 
-	// As a workflow does: try each message until it is acknowledged.
+	// As a workflow does, the test tries each message until it is acknowledged.
 	ctx, cancel := context.WithCancel(context.Background())
 	type outcome struct {
 		acknowledged []string
@@ -300,7 +300,7 @@ func TestRealBrokerRestartWhileIngestAndPublishGoOn(t *testing.T) {
 	for category := range o.failures {
 		require.Equal(t, dlq.CategoryTransient, category)
 	}
-	// Everything that was acknowledged is there, in order of first writing.
+	// The topic has every acknowledged message, in the order of the first writes.
 	seen := map[string]bool{}
 	var order []string
 	c := client(t, brokers, kgo.ConsumeTopics("orders"))
@@ -357,8 +357,8 @@ func TestRealIngestReportsRecordsDeletedBeforeTheyWereRead(t *testing.T) {
 	})
 }
 
-// A replica that is not in sync becomes the leader. The records that it never had are
-// lost, and others are written at their offsets.
+// A replica that is not in sync becomes the leader. The records that this replica never had are lost, and
+// other records are written at their offsets.
 func TestRealIngestFollowsAnUncleanElection(t *testing.T) {
 	t.Parallel()
 	for name, running := range map[string]bool{"while it runs": true, "while it does not run": false} {

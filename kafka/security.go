@@ -31,7 +31,7 @@ const dialTimeout = 5 * time.Second
 
 // dial opens a connection, with the certificates as they are now.
 func (o Options) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	plainDialer := &net.Dialer{Timeout: dialTimeout} // tls.Dialer applies it to the handshake too
+	plainDialer := &net.Dialer{Timeout: dialTimeout} // tls.Dialer applies the timeout to the handshake too
 	if o.TLS == nil {
 		return plainDialer.DialContext(ctx, network, address)
 	}

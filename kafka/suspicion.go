@@ -10,12 +10,12 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Suspicion says why a message with these headers must not be sent back unseen, or is empty. It
-// knows the attacks on Spring Kafka that were published in 2026: retry headers of an impossible length, which
-// make a consumer fail without end or send the record elsewhere, and types that make the consumer
-// load a class of the attacker's choice.
+// Suspicion returns why a message with these headers must not be sent back before a person has seen it, or an
+// empty text. It knows two attacks on Spring Kafka that were published in 2026. Retry headers of an
+// impossible length make a consumer fail without end, or send the record elsewhere. Headers with types make
+// the consumer load a class of the attacker's choice.
 func Suspicion(headers []dlq.Header) string {
-	var names map[string]bool // once for all headers: each of them can have types
+	var names map[string]bool // made once, because a hostile record can have many headers with types
 	for _, header := range headers {
 		var reason string
 		switch header.Key {
@@ -36,9 +36,9 @@ func Suspicion(headers []dlq.Header) string {
 	return lostValue(headers)
 }
 
-// lostValue recognises a dead letter of SmallRye whose key could not be deserialised, and
-// whose value could: the framework writes the bytes of the key into the value. A retry would send
-// another message than the consumer got.
+// lostValue recognises a dead letter of SmallRye whose key could not be deserialised, although its value
+// could. The framework has then replaced the value by the bytes of the key, so a retry would send another
+// value than the consumer got.
 func lostValue(headers []dlq.Header) string {
 	const keyData, valueData = "deserialization-failure-key-data", "deserialization-failure-value-data"
 	if valueOf(headers, []string{keyData}, false) == nil || valueOf(headers, []string{valueData}, false) != nil {
@@ -47,7 +47,7 @@ func lostValue(headers []dlq.Header) string {
 	return keyData + " without " + valueData + ": the framework has replaced the value by the key"
 }
 
-// suspiciousNumber accepts a BigInteger. 9 bytes hold any long.
+// suspiciousNumber accepts the bytes of a Java BigInteger: 9 bytes hold any long.
 func suspiciousNumber(value []byte) string {
 	if len(value) < 1 || len(value) > 9 {
 		return fmt.Sprintf("has %d bytes, and the framework writes 1 to 9", len(value))
@@ -60,7 +60,7 @@ func suspiciousNumber(value []byte) string {
 
 func suspiciousAttempts(value []byte) string {
 	if len(value) == 1 {
-		return "" // as early releases write attempts
+		return "" // early releases write the attempts in one byte
 	}
 	if len(value) != 4 {
 		return fmt.Sprintf("has %d bytes, and the framework writes 4", len(value))
@@ -74,7 +74,7 @@ func suspiciousAttempts(value []byte) string {
 // jsonTypesHeader names the Java types of other headers of the record, as a JSON object.
 const jsonTypesHeader = "spring_json_header_types"
 
-// maxTypes bounds the memory of decoding. No record has so many headers with a type.
+// maxTypes is in bytes, and bounds the memory of decoding. No real record has so many headers with a type.
 const maxTypes = 64 << 10
 
 // javaType is the name of a class, a primitive type or an array.
@@ -88,8 +88,8 @@ func namesOf(headers []dlq.Header) map[string]bool {
 	return names
 }
 
-// suspiciousTypes accepts types of headers that the record has. A value that is no JSON
-// object makes the consumer's header mapper fail for each record.
+// suspiciousTypes accepts types for headers that the record has. A value that is no JSON object makes the
+// consumer's header mapper fail for each record.
 func suspiciousTypes(value []byte, present map[string]bool) string {
 	if len(value) > maxTypes {
 		return fmt.Sprintf("has %d bytes", len(value))

@@ -34,8 +34,8 @@ func TestRealIngestMovesItsPositionPastTransactions(t *testing.T) {
 	})
 }
 
-// Kafka's retention deletes the markers of transactions and aborted records like others.
-// None of them is a lost dead letter.
+// Kafka's retention deletes markers of transactions and aborted records like other records. No deleted
+// marker or aborted record counts as a lost dead letter.
 func passesTransactions(t *testing.T, brokers []string, topic, group string, start func(*memory) *running) {
 	t.Helper()
 	a := admin(t, brokers)

@@ -33,18 +33,18 @@ type WatermarkStore interface {
 // watermarkTimeout bounds a poll. The lease lasts longer.
 const watermarkTimeout = 20 * time.Second
 
-// offsetsTimeout bounds each request of a poll for committed offsets, ends or starts. A group
-// whose coordinator is away takes all of that time.
+// offsetsTimeout bounds each request for committed offsets, end offsets or start offsets. A request for a
+// group whose coordinator is unavailable takes all of that time.
 const offsetsTimeout = 5 * time.Second
 
-// WatermarkPoller publishes how far consumer groups have committed. Of several pollers, one
-// at a time has the lease.
+// WatermarkPoller publishes how far consumer groups have committed. Of several pollers, only the holder of
+// the lease publishes.
 //
-// A consumer writes a failed message to a dead-letter topic, and commits its offset
-// afterwards. So a poll fetches the committed offsets first and the end offsets of the
-// dead-letter topics after that. The committed offsets of a target are published once ingest has
-// passed the ends of the dead-letter topics into which its messages can come back: by then the
-// database has every message that came back before the commit.
+// A consumer writes a failed message to a dead-letter topic, and commits the message's offset afterwards.
+// So a poll fetches the committed offsets first, and then the end offsets of the dead-letter topics. The
+// committed offsets of a target are published once ingest has passed the ends of the dead-letter topics
+// into which the target's messages can come back. By then the database has every message that came back
+// before the commit.
 type WatermarkPoller struct {
 	client   *kgo.Client
 	admin    *kadm.Client
@@ -56,13 +56,14 @@ type WatermarkPoller struct {
 	lease    dlq.WatermarkLease
 	// pending has the targets whose offsets were fetched and are not published yet.
 	pending map[int32]*pendingTarget
-	// groups has, for each group of the latest fetch, why Kafka refused it; empty if it did not. at is the time of that fetch.
+	// groups has each group of the latest fetch, with the reason why Kafka refused the request, or an empty text. at is the
+	// time of that fetch.
 	groups map[string]string
 	at     time.Time
 	denied hourly
 }
 
-// pendingTarget waits for ingest to pass the ends.
+// pendingTarget has the fetched offsets of a target. They wait until ingest has passed the ends.
 type pendingTarget struct {
 	at        time.Time
 	committed []dlq.Watermark
@@ -192,7 +193,8 @@ func (w *WatermarkPoller) fetch(ctx context.Context) error {
 	return nil
 }
 
-// groupsOf returns, for each fetched group, why Kafka refused it or an empty text, and the groups that are away. It fails if all are away.
+// groupsOf returns each fetched group with the reason why Kafka refused the request, or with an empty text. away has the
+// groups whose coordinator is unavailable. groupsOf fails if all groups are away.
 func (w *WatermarkPoller) groupsOf(offsets kadm.FetchOffsetsResponses) (groups map[string]string, away []string, err error) {
 	groups = map[string]string{}
 	for group, fetched := range offsets {
@@ -216,7 +218,7 @@ func (w *WatermarkPoller) groupsOf(offsets kadm.FetchOffsetsResponses) (groups m
 	return groups, away, err
 }
 
-// committed are the offsets that all groups have in a target.
+// committed returns the offsets that all groups have committed in a target.
 func committed(offsets kadm.FetchOffsetsResponses, target *dlq.WatermarkTarget) (found []dlq.Watermark) {
 	for group, fetched := range offsets {
 		for partition, o := range fetched.Fetched[target.Topic] {
@@ -259,7 +261,7 @@ func (w *WatermarkPoller) deadLetterEnds(ctx context.Context, topics kadm.TopicD
 		}
 	}
 	if len(names) == 0 {
-		return ends // a request without topics would ask for all
+		return ends // a request without topics would ask for all topics
 	}
 	ctx, cancel := context.WithTimeout(ctx, offsetsTimeout)
 	defer cancel()
@@ -284,8 +286,8 @@ func (w *WatermarkPoller) deadLetterEnds(ctx context.Context, topics kadm.TopicD
 	return ends
 }
 
-// pass forgets the ends that ingest has passed, and the ends that ingest will never pass, because the topic is
-// gone or denied, or because Kafka has deleted the records.
+// pass forgets the ends that ingest has passed. It also forgets the ends that ingest will never pass, because
+// the topic is gone or denied, or because Kafka has deleted the records.
 func (w *WatermarkPoller) pass(ctx context.Context) error {
 	behind := map[partitionEnd]bool{}
 	for _, p := range w.pending {
@@ -335,7 +337,7 @@ func (w *WatermarkPoller) forgetGone(ctx context.Context, behind map[partitionEn
 	})
 	topics = slices.DeleteFunc(topics, func(name string) bool { return described[name].ErrorCode != 0 })
 	if len(topics) == 0 {
-		return nil // a request without topics would ask for all
+		return nil // a request without topics would ask for all topics
 	}
 	limited, cancel := context.WithTimeout(ctx, offsetsTimeout)
 	defer cancel()
