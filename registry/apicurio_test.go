@@ -37,7 +37,7 @@ func startApicurio(t *testing.T) string {
 	dir := t.TempDir()
 	unpack := exec.CommandContext(t.Context(), "mvn", "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack",
 		"-Dartifact=io.apicurio:apicurio-registry-app:"+apicurioVersion+":tar.gz:all", "-DoutputDirectory="+dir)
-	unpack.Dir = dir // Maven writes markers there
+	unpack.Dir = dir // Maven writes marker files into its working directory
 	output, err := unpack.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 
@@ -77,7 +77,8 @@ type apicurio struct {
 	decoder *registry.Decoder
 }
 
-// register returns the id of a schema, and requires that the subject has that version of it.
+// register registers a schema and returns its id. It requires that the schema becomes this version of the
+// subject.
 func (r apicurio) register(subject string, version int, format sr.SchemaType, text string, references ...sr.SchemaReference) uint32 {
 	r.Helper()
 	created, err := r.client.CreateSchema(r.Context(), subject, sr.Schema{Schema: text, Type: format, References: references})
@@ -164,7 +165,7 @@ func TestARealRegistry(t *testing.T) {
 			sr.TypeProtobuf: `syntax = "proto3"; import "confluent/meta.proto"; message A { string a = 1 [(confluent.field_meta).tags = "PII"]; }`,
 		} {
 			var references []sr.SchemaReference
-			if format == sr.TypeProtobuf { // this registry does not know Confluent's file
+			if format == sr.TypeProtobuf { // Apicurio does not know Confluent's meta.proto
 				r.register("meta", 1, format, `syntax = "proto3"; package confluent; import "google/protobuf/descriptor.proto";
 					message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }
 					extend google.protobuf.FieldOptions { Meta field_meta = 1088; }`)

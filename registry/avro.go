@@ -15,7 +15,7 @@ type avroCodec struct {
 	schema *avro.Schema
 	root   *avroType
 	name   string
-	// defaults is the length of the defaults of all fields, as JSON.
+	// defaults is the total length of the default values of all fields, as JSON.
 	defaults int
 }
 
@@ -36,9 +36,9 @@ type avroType struct {
 
 type avroField struct {
 	name   string
-	prefix string // its name as JSON, and the colon
+	prefix string // the field's name as JSON, and a colon
 	value  *avroType
-	// standard is the length of its default as JSON.
+	// standard is the length of the field's default value as JSON.
 	standard int
 	tags     []string
 }
@@ -94,7 +94,7 @@ func resolveAvro(node *avro.SchemaNode, namespace string, names map[string]*avro
 		for i := range node.Fields {
 			field := avroField{name: node.Fields[i].Name, prefix: string(appendText(nil, node.Fields[i].Name)) + ":", tags: tagsIn(node.Fields[i].Props)}
 			if node.Fields[i].HasDefault {
-				standard, _ := json.Marshal(node.Fields[i].Default) // NaN has no JSON
+				standard, _ := json.Marshal(node.Fields[i].Default) // the error of NaN, which has no JSON, does not matter
 				field.standard = len(standard)
 			}
 			if field.value, err = resolveAvro(&node.Fields[i].Type, namespace, names); err != nil {
@@ -167,7 +167,7 @@ func (c avroCodec) shapes(tagsOf func(typeName, field string) []string) (map[str
 	return map[string]*shape{"": of(c.root)}, nil
 }
 
-// tagsIn are the tags among the attributes of a type or a field, or among the keywords of a JSON Schema.
+// tagsIn returns the tags in the attributes of an Avro type or field, or in the keywords of a JSON Schema.
 func tagsIn(attributes map[string]any) (tags []string) {
 	list, isList := attributes[inlineTags].([]any)
 	if !isList {

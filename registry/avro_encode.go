@@ -40,7 +40,7 @@ func (c avroCodec) reads(writer codec, data []byte) error {
 	if err != nil {
 		return badValue("%s", short(err))
 	}
-	// Each record may get all defaults.
+	// A reader may add all defaults to each record.
 	written := avroReader{data: data}
 	if written.value(other.root, 0); written.err != nil {
 		return written.err
@@ -62,13 +62,13 @@ const (
 	avroStep     = 64
 )
 
-// avroWriter is the inverse of avroReader.
+// avroWriter converts the JSON of avroReader back to Avro's binary encoding.
 type avroWriter struct {
 	out  []byte
 	left int // steps
 }
 
-// errAvroSteps ends an encoding, also where another branch of a union might fit.
+// errAvroSteps ends an encoding, even if a later branch of a union might fit.
 var errAvroSteps = &failure{reasonTooLarge, "it has too many values, or too many nested unions"}
 
 // value writes a value of parseJSON.
@@ -77,7 +77,7 @@ func (w *avroWriter) value(t *avroType, value any) error {
 	if w.left -= 1 + (len(text)+len(t.symbols))/avroStep; w.left < 0 {
 		return errAvroSteps
 	}
-	var fits bool // if not, an error drops the written bytes
+	var fits bool // if false, the caller drops the written bytes
 	switch t.kind {
 	case "null":
 		fits = value == nil
@@ -130,9 +130,9 @@ func (w *avroWriter) value(t *avroType, value any) error {
 // misfit says where a value does not fit. Most branches of a union do not fit, so the text of
 // a misfit is made only when it is read.
 type misfit struct {
-	path   string // a JSON Pointer, made on the way back
+	path   string // a JSON Pointer, to which each caller adds its name
 	wanted *avroType
-	text   string // if no type was wanted
+	text   string // set instead of wanted
 }
 
 func (m *misfit) Error() string {
@@ -145,7 +145,7 @@ func (m *misfit) Error() string {
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// in puts the name of an element before the path of a misfit.
+// in puts the name of an element before the path of a misfit. Other errors stay as they are.
 func in(name string, err error) error {
 	if m, ok := err.(*misfit); ok { //nolint:errorlint // never wrapped
 		m.path = "/" + pointerEscapes.Replace(name) + m.path
@@ -176,7 +176,7 @@ func (w *avroWriter) block(b []byte) {
 	w.out = append(binary.AppendVarint(w.out, int64(len(b))), b...)
 }
 
-// record needs all fields: the defaults of a schema are for readers.
+// record needs all fields, because the defaults of a schema are for readers.
 func (w *avroWriter) record(t *avroType, value any) error {
 	object, ok := value.(map[string]any)
 	if !ok {
@@ -225,15 +225,15 @@ func (w *avroWriter) list(t *avroType, value any) error {
 	return nil
 }
 
-// count begins the only block of a list, which a 0 ends.
+// count writes the length of a list's only block. The caller writes the 0 that ends the list.
 func (w *avroWriter) count(n int) {
 	if n > 0 {
 		w.out = binary.AppendVarint(w.out, int64(n))
 	}
 }
 
-// union takes the only branch that the value fits. The JSON of the reader does not name the branch.
-// If several branches fit, the writer does not choose: the value must name its branch, as in Avro's
+// union writes the value with the only branch that fits, since the JSON of avroReader does not name the
+// branch. If several branches fit, union returns an error. The value must then name its branch as in Avro's
 // JSON encoding, {"long": 5}. Such an object may also fit a map.
 func (w *avroWriter) union(t *avroType, value any) error {
 	start := len(w.out)
@@ -275,7 +275,7 @@ func (w *avroWriter) union(t *avroType, value any) error {
 	return wrong
 }
 
-// branchName is how Avro's JSON encoding names the branch of a union.
+// branchName returns the name that Avro's JSON encoding gives to the branch of a union.
 func (t *avroType) branchName() string {
 	if t.name != "" {
 		return t.name
@@ -348,7 +348,8 @@ func avroDuration(value any) (b []byte, ok bool) {
 	return b, len(parts) == 3
 }
 
-// unscaled is the inverse of decimal: the shortest two's complement, or for a fixed, a number of the length of the fixed.
+// unscaled is the inverse of decimal. It returns the shortest two's complement number, or for a fixed, a number with the
+// length of the fixed.
 func unscaled(text string, t *avroType) ([]byte, bool) {
 	digits, fraction, _ := strings.Cut(text, ".")
 	isLong := len(text) > 3*maxDecimal || t.size > maxDecimal

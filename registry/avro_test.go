@@ -14,7 +14,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// avroValue encodes with the library, whose decoder is not the one under test.
+// avroValue encodes with the library. The test does not use the library's decoder.
 func avroValue(t *testing.T, id uint32, schema string, value any) []byte {
 	t.Helper()
 	encoded, err := avro.MustParse(schema).Encode(value)
@@ -118,7 +118,7 @@ func TestBlocksOfAvroListsMayHaveTheirSize(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	id := w.register("orders-value", sr.TypeAvro, `{"type": "array", "items": "int"}`)
-	w.requireRoundTrip(`[1, 2, 3]`, wire(id, 3, 4, 2, 4, 2, 6, 0)) // a block of -2 with 2 bytes, and one of 1
+	w.requireRoundTrip(`[1, 2, 3]`, wire(id, 3, 4, 2, 4, 2, 6, 0)) // the count -2, 2 bytes; then the count 1
 	w.requireRoundTrip(`[]`, wire(id, 0))
 }
 

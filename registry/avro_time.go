@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// avroTime is a logical type that stands for a time, in a number of units.
+// avroTime is a logical type whose number is a time, counted in units.
 type avroTime struct {
-	layout string // of its JSON
+	layout string // of the JSON
 	unit   time.Duration
 }
 
@@ -31,7 +31,8 @@ var avroTimes = map[string]avroTime{
 // isClock tells the times of a day from other times.
 func (t avroTime) isClock() bool { return strings.HasPrefix(t.layout, "15") }
 
-// at is the time of a number. It reports false for a time outside the years 1 to 9999, and for a time of day outside the day.
+// at returns the time that a number stands for. ok is false for a time outside the years 1 to 9999, and for a time of day
+// outside the day.
 func (t avroTime) at(n int64) (at time.Time, ok bool) {
 	if t.unit == day {
 		at = time.Unix(0, 0).AddDate(0, 0, int(max(min(n, 1<<23), -1<<23)))
@@ -43,7 +44,8 @@ func (t avroTime) at(n int64) (at time.Time, ok bool) {
 	return at, at.Year() >= 1 && at.Year() <= 9999 && (!t.isClock() || at.Year() == 1970 && at.YearDay() == 1)
 }
 
-// number is the number of a time in its JSON form. It reports false for a time that is finer than the unit, or out of range.
+// number returns the number of a time in its JSON form. It returns false for a time that is finer than the unit, or out of
+// range.
 func (t avroTime) number(text string) (int64, bool) {
 	layout := t.layout
 	if t.isClock() { // with any number of digits behind the seconds

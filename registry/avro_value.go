@@ -11,12 +11,13 @@ import (
 	"strconv"
 )
 
-// maxJSON limits the JSON of an Avro value. Each element adds to the JSON, so the limit also bounds
-// the time: elements of some types have no bytes, so a few bytes can stand for any number of them.
+// maxJSON limits the JSON of an Avro value, in bytes. Each element adds to the JSON, so the limit also
+// bounds the time. Elements of some types are encoded in no bytes, so a few bytes can stand for any number
+// of elements.
 const maxJSON = 8 << 20
 
-// avroReader converts Avro's binary encoding to JSON: a union is its value, bytes are base64,
-// and logical types are as a reader expects them, such as "2026-02-20T10:30:00Z" and "12.50".
+// avroReader converts Avro's binary encoding to JSON. A union becomes its value, and bytes become base64.
+// Values of logical types are written for people, such as "2026-02-20T10:30:00Z" and "12.50".
 type avroReader struct {
 	data []byte // not read yet
 	out  []byte
@@ -117,7 +118,8 @@ func (r *avroReader) list(t *avroType, depth int) {
 	r.out = append(r.out, ends[1])
 }
 
-// take returns the next bytes. At the end of the data, it returns zeros for the types of a fixed length.
+// take returns the next bytes. If too few bytes are left, it notes an error, and returns zeros for the
+// types of a fixed length.
 func (r *avroReader) take(n int64) []byte {
 	if n < 0 || n > int64(len(r.data)) {
 		r.fail(errCut)
@@ -139,7 +141,7 @@ func (r *avroReader) long() int64 {
 	return n
 }
 
-// block reads a length and as many bytes.
+// block reads a length and then this number of bytes.
 func (r *avroReader) block() []byte { return r.take(r.long()) }
 
 func (r *avroReader) index(length int) int64 {

@@ -11,7 +11,7 @@ const (
 	// maxCachedText limits the text of all cached schemas, in bytes. A compiled schema takes up to
 	// fifty times the memory of its text.
 	maxCachedText = 1 << 20
-	// maxUnusable limits the number of ids that are cached as unusable, and unusableTTL the time.
+	// maxUnusable limits the number of ids that are cached as unusable. Each is cached for unusableTTL.
 	maxUnusable = 4096
 	unusableTTL = time.Minute
 )

@@ -25,7 +25,7 @@ func TestTheCacheForgetsTheSchemasThatWereNotUsedForLongest(t *testing.T) {
 	require.True(t, known(0))
 	c.add(3, schemas[3])
 	require.Equal(t, []bool{true, false, true, true}, []bool{known(0), known(1), known(2), known(3)})
-	c.add(3, schemas[4]) // in its place
+	c.add(3, schemas[4]) // replaces the schema of id 3
 	require.True(t, known(0))
 }
 

@@ -27,9 +27,9 @@ type Options struct {
 	URLs []string
 	// Authorize adds the credentials to a request; nil for none.
 	Authorize func(*http.Request) error
-	// TLS is called for every new connection; nil is the default configuration.
+	// TLS is called for every new connection. Nil means the default configuration.
 	TLS func() (*tls.Config, error)
-	// Timeout is for one schema with all its references.
+	// Timeout is how long the load of one schema with all its references may take.
 	Timeout time.Duration
 	// IngestTimeout is how long a batch of the ingest may wait for schemas.
 	IngestTimeout time.Duration
@@ -37,10 +37,10 @@ type Options struct {
 
 // Decoder decodes with the schemas of a registry. It is safe for concurrent use.
 //
-// Schemas are cached by their id, and a cached schema is never read again: a registry does not
-// change schemas. Ids of schemas that cannot be used are cached for unusableTTL. After a failure
-// no request is made for pause. A load goes on if its callers no longer wait, so a registry that is
-// slower than their timeouts still fills the cache.
+// Schemas are cached by their id, and a cached schema is never read again: a registry does not change
+// schemas. Ids of schemas that cannot be used are cached for unusableTTL. After a failure no request is
+// made for pause. A load goes on when its callers no longer wait, so a registry that is slower than their
+// timeouts still fills the cache.
 type Decoder struct {
 	o       Options
 	client  *sr.Client
@@ -48,8 +48,8 @@ type Decoder struct {
 	metrics *metrics
 	cache   *cache
 	breaker *breaker
-	// allowance is the time that the ingest may wait, with a token for each nanosecond. It grows with time, up to
-	// IngestTimeout.
+	// allowance is the time that the ingest may still wait, with a token for each nanosecond. It grows with time,
+	// up to IngestTimeout.
 	allowance *rate.Limiter
 	loads     singleflight.Group // schemas that are being loaded
 }
@@ -70,9 +70,9 @@ func New(o Options, log *zap.Logger, reg prometheus.Registerer) (*Decoder, error
 	return d, nil
 }
 
-// Decode decodes a value or a key of a record that was written to a topic. It waits for the
-// registry until Options.Timeout. The schema of the result has its id also when there is an
-// error, and the text of an error is for operators.
+// Decode decodes a value or a key of a record that was written to a topic. It waits for the registry until
+// Options.Timeout. If there is an error, the result still has the id of the schema. The text of an error is
+// for operators.
 func (d *Decoder) Decode(ctx context.Context, topic string, isKey bool, data []byte) (dlq.Decoded, error) {
 	id, ok := dlq.SchemaIDOf(data)
 	if !ok {
@@ -84,13 +84,13 @@ func (d *Decoder) Decode(ctx context.Context, topic string, isKey bool, data []b
 	return d.decode(s, err, id, topic, isKey, data)
 }
 
-// maxBatchIDs limits how many unknown ids of a batch are asked for. Values that are not in the wire
-// format, but begin with a zero byte, may each seem to have another id.
+// maxBatchIDs limits for how many unknown ids of a batch the registry is asked. Values that are not in the
+// wire format, but begin with a zero byte, may each seem to have another id.
 const maxBatchIDs = 64
 
-// DecodeArrivals decodes the values of a batch, and sets Payload, Schema, DecodeError and the
-// ids of the trace and the correlation. In all, callers wait for the registry for a fiftieth
-// of the time, and not longer than Options.IngestTimeout at once.
+// DecodeArrivals decodes the values of a batch, and sets Payload, Schema, DecodeError and the ids of the
+// trace and the correlation. Of all its time, the ingest waits a fiftieth for the registry at most, and
+// never longer than Options.IngestTimeout at once.
 func (d *Decoder) DecodeArrivals(ctx context.Context, arrivals []*dlq.Arrival) {
 	d.preload(ctx, arrivals)
 	left := maxBatchGrowth
@@ -121,8 +121,9 @@ func (d *Decoder) DecodeArrivals(ctx context.Context, arrivals []*dlq.Arrival) {
 	}
 }
 
-// maxBatchGrowth limits the JSON of all values of a batch together, beyond usualGrowth times
-// their bytes: a few bytes can become megabytes of JSON, which take memory and time.
+// maxBatchGrowth limits the JSON of a batch, in bytes. Of the JSON of a value, only the bytes beyond
+// usualGrowth times the value's length count. A few bytes can become megabytes of JSON, which take memory
+// and time.
 const (
 	maxBatchGrowth = 32 << 20
 	usualGrowth    = 8
@@ -133,7 +134,7 @@ var errBatch = &failure{reasonTooLarge, "the values before it in its batch were 
 func growth(value []byte, decoded dlq.Decoded, err error) int {
 	size := len(decoded.JSON)
 	if err != nil && !errors.Is(err, errBatch) && reasonOf(err) == reasonTooLarge && len(value) <= maxValue {
-		size = maxJSON // which was built in vain
+		size = maxJSON // JSON up to this size was built in vain
 	}
 	return max(0, size-usualGrowth*len(value))
 }
@@ -165,7 +166,8 @@ func (d *Decoder) preload(ctx context.Context, arrivals []*dlq.Arrival) {
 	d.allowance.ReserveN(time.Now(), min(int(time.Since(began)), d.allowance.Burst()))
 }
 
-// cached returns a schema from the cache, or why the schema cannot be had. Both are nil for a schema that must be loaded.
+// cached returns a schema from the cache, or the reason why the schema cannot be used or loaded now. Both are nil for a
+// schema that must be loaded.
 func (d *Decoder) cached(id uint32) (*schema, error) {
 	if s, err := d.cache.get(id); s != nil || err != nil {
 		d.metrics.hits.Inc()
@@ -175,7 +177,7 @@ func (d *Decoder) cached(id uint32) (*schema, error) {
 	return nil, d.breaker.err()
 }
 
-// maxValue is the largest value that is decoded.
+// maxValue is the largest value that is decoded, in bytes.
 const maxValue = 4 << 20
 
 func (d *Decoder) decode(s *schema, err error, id uint32, topic string, isKey bool, data []byte) (dlq.Decoded, error) {

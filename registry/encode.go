@@ -13,9 +13,10 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Encode encodes the JSON of an edited value with the schema of the original value, which is in the
-// wire format and was written to a topic. The newest version of the schema's subject must read the
-// result too, since consumers may use that version by now. decoded is the result of Decode for value.
+// Encode encodes the JSON of an edited value with the schema of the original value, which is in the wire
+// format and was written to a topic. The newest version of the schema's subject must be able to read the
+// result too, since consumers may use that version by now. decoded is the result of Decode for the returned
+// value.
 //
 // The error is a *dlq.EncodeError if the JSON does not fit, or wraps dlq.ErrUnavailable if the
 // registry does not answer within Options.Timeout.
@@ -83,7 +84,7 @@ func (d *Decoder) newest(ctx context.Context, subject string) (id uint32, versio
 		return uint32(s.ID), s.Version, nil
 	}
 	if err = unavailable(refusal(err, "there is no subject %s", subject)); reasonOf(err) == reasonUnknown {
-		return 0, 0, nil // it was deleted, so nobody reads with it
+		return 0, 0, nil // the subject was deleted, so nobody reads with it
 	}
 	return 0, 0, err
 }
@@ -123,7 +124,7 @@ func parseNext(decoder *json.Decoder, depth int) (any, error) {
 			}
 			list = append(list, item)
 		}
-		_, _ = decoder.Token() // its end
+		_, _ = decoder.Token() // the closing bracket
 		return list, nil
 	case json.Delim('{'):
 		object := map[string]any{}
@@ -140,7 +141,7 @@ func parseNext(decoder *json.Decoder, depth int) (any, error) {
 				return nil, err
 			}
 		}
-		_, _ = decoder.Token() // its end
+		_, _ = decoder.Token() // the closing bracket
 		return object, nil
 	}
 	if number, ok := token.(json.Number); ok && (len(number) > maxDigits || largeExponent.MatchString(number.String())) {

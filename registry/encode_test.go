@@ -26,7 +26,7 @@ func (w *world) encode(original []byte, edited string) ([]byte, error) {
 	return value, err
 }
 
-// refuses encodes an edit, which must be refused.
+// refuses requires that the encoding of an edit is refused.
 func (w *world) refuses(why string, original []byte, edited string) {
 	w.t.Helper()
 	_, err := w.encode(original, edited)
@@ -129,7 +129,8 @@ func TestABranchOfAUnionIsNotGuessed(t *testing.T) {
 	w.refuses("since n.B is a record", original, `true`)
 }
 
-// Each level has two branches, and each of them has the same levels below.
+// Each level has two branches, and each branch has all the levels below, so the branches double at each
+// level.
 func TestNestedUnionsTakeBoundedTime(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -209,7 +210,7 @@ func TestAnEditedValueConformsToItsJSONSchemaAndItsReferences(t *testing.T) {
 	id := w.register("orders-value", sr.TypeJSON, `{"$id": "https://shop.example/order.json", "type": "object",
 		"properties": {"customer": {"$ref": "customer.json"}, "amount": {"type": "number", "minimum": 0.1}}, "additionalProperties": false}`,
 		sr.SchemaReference{Name: "customer.json", Subject: "customer", Version: 1})
-	original := wire(id, []byte(`{"amount": -1}`)...) // which does not conform: that is why it is here
+	original := wire(id, []byte(`{"amount": -1}`)...) // this value does not conform to the schema
 	value, err := w.encode(original, `{"customer": {"name": "é"},  "amount": 1.50}`)
 	require.NoError(t, err)
 	require.Equal(t, wire(id, []byte(`{"customer": {"name": "é"},  "amount": 1.50}`)...), value, "as it was sent")
@@ -225,7 +226,7 @@ func TestNothingIsEncodedWhileTheRegistryIsAway(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(o *registry.Options) { o.Timeout = 100 * time.Millisecond })
 	original := wire(w.register("orders-value", sr.TypeAvro, `"string"`), 2, 'x')
-	w.requireJSON(`"x"`, original) // so the schema is cached
+	w.requireJSON(`"x"`, original) // the schema is cached now
 	w.fake.Close()
 	_, err := w.encode(original, `"y"`)
 	require.ErrorIs(t, err, dlq.ErrUnavailable)
@@ -284,7 +285,7 @@ func TestFieldsInAnAnyAreNotLost(t *testing.T) {
 	w.refuses("the original has field 9 of a message B", original, `{"any": {"@type": "type.googleapis.com/B", "x": 8}}`)
 }
 
-// Each definition is twice the work of the next.
+// Each definition takes twice the work of the next definition.
 func TestAJSONSchemaTakesBoundedTime(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ draft, root, step, leaf string }{
@@ -341,7 +342,7 @@ func TestDefaultsOfAReaderDoNotGrowBeyondBounds(t *testing.T) {
 	w.refuses("too large with the defaults of the schema", original, `[{}`+strings.Repeat(", {}", 2000)+`]`)
 }
 
-// A validation computes with exact fractions, so this number would be one of a million digits.
+// A validation computes with exact fractions, so a number such as 1e999999 would get a million digits.
 func TestNumbersAreBounded(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -353,7 +354,7 @@ func TestNumbersAreBounded(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Each schema is small, and so is each value.
+// Each schema and each value of this test is small, but a single step can be expensive.
 func TestAStepOfAnEditIsBounded(t *testing.T) {
 	t.Parallel()
 	numbered := func(format string, n int) string {

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// failure is why something was not decoded, in words for operators. The words name no hosts.
+// failure is the reason why a value was not decoded or encoded, in words for operators. The words name no
+// hosts.
 type failure struct {
 	// reason is the label of the metric.
 	reason string
@@ -16,7 +17,7 @@ func (f *failure) Error() string { return f.text }
 
 // The reasons of failures.
 const (
-	reasonUnavailable = "unavailable" // the registry does not answer, or too late, or refuses the credentials
+	reasonUnavailable = "unavailable" // the registry answers too late or not at all, or refuses the credentials
 	reasonUnknown     = "unknown_schema"
 	reasonSchema      = "schema" // the schema cannot be used
 	reasonValue       = "value"  // the value was not written with this schema
@@ -47,7 +48,7 @@ func short(err error) string {
 	return text
 }
 
-// guard turns a panic of a library into an error: schemas and values come from anywhere.
+// guard turns a panic of a library into an error, because schemas and values come from anywhere.
 func guard(reason string, f func() error) (err error) {
 	defer func() {
 		value := recover()

@@ -18,7 +18,8 @@ import (
 	"dlqmanager/registry"
 )
 
-// serve makes the registry answer with schemas that it would not accept.
+// serve makes the fake registry answer with schemas that it would refuse to register. The keys of the map
+// are paths of requests.
 func (w *world) serve(schemas map[string]string) {
 	w.fake.Intercept(func(response http.ResponseWriter, r *http.Request) bool {
 		body, ok := schemas[r.URL.Path]
@@ -29,7 +30,7 @@ func (w *world) serve(schemas map[string]string) {
 	})
 }
 
-// textOf is the answer with a schema.
+// textOf returns the registry's answer with a schema.
 func textOf(format, text string) string {
 	return fmt.Sprintf(`{"schemaType": %q, "schema": %q}`, format, text)
 }
@@ -275,7 +276,8 @@ func fuzzWorld(f *testing.F) (closeAll func(), decoder *registry.Decoder, ids []
 	return fake.Close, decoder, ids
 }
 
-// Both would take memory and time by the size in the schema, and not by the size of the text.
+// Padding would take memory and time in proportion to the size in the schema, and not to the length of the
+// text.
 func TestADecimalIsNotPaddedToAHugeFixed(t *testing.T) {
 	t.Parallel()
 	w := start(t)

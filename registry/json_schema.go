@@ -58,8 +58,8 @@ func (j *jsonSchema) reads(_ codec, data []byte) error {
 	return nil
 }
 
-// A validation is limited in its steps and, as some of them take longer, in its time: schemas that
-// refer to each other can double it at each step.
+// A validation is limited in its steps, and also in its time, since some steps take longer. Schemas that
+// refer to each other can double the work at each level.
 const (
 	maxJSONSteps = 1 << 20
 	maxJSONTime  = time.Second
@@ -78,8 +78,8 @@ func (s *jsonSteps) take(n int) {
 	}
 }
 
-// countSteps counts a step in the check of each schema's format, which comes before all schemas below
-// it, and steps in each match of a pattern.
+// countSteps counts a step when the format of a schema is checked, which happens before the schemas below
+// are checked. It also counts the steps of each match of a pattern.
 func countSteps(compiler *jsonschema.Compiler) {
 	steps := &jsonSteps{maxJSONSteps, time.Now().Add(maxJSONTime)}
 	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
@@ -94,7 +94,7 @@ func countSteps(compiler *jsonschema.Compiler) {
 				steps.take(1)
 				return format.Validate(v)
 			}}
-			if schema.Enum != nil { // it would be checked before the format
+			if schema.Enum != nil { // the library would check it before the format
 				schema.AllOf = append(schema.AllOf, &jsonschema.Schema{DraftVersion: schema.DraftVersion, Enum: schema.Enum})
 				schema.Enum = nil
 			}
@@ -130,7 +130,7 @@ func (r *countedRegexp) MatchString(text string) bool {
 	return r.Regexp.MatchString(text)
 }
 
-// cutCauses keeps the first causes of an error: the text of all of them could be huge.
+// cutCauses keeps the first causes of an error, because the text of all causes could be huge.
 func cutCauses(e *jsonschema.ValidationError, left *int) {
 	for i, cause := range e.Causes {
 		if *left--; *left < 0 {

@@ -21,7 +21,7 @@ const (
 	maxText       = 256 << 10
 	maxReferences = 64
 	maxDepth      = 16
-	maxAnswer     = 1 << 20 // of one request; JSON escapes the text
+	maxAnswer     = 1 << 20 // the bytes of one answer, which are more than its text, since JSON escapes the text
 )
 
 // schema returns a schema from the cache, or waits until it is loaded or ctx ends.
@@ -29,7 +29,7 @@ func (d *Decoder) schema(ctx context.Context, id uint32) (*schema, error) {
 	if s, err := d.cached(id); s != nil || err != nil {
 		return s, err
 	}
-	if ctx.Err() != nil { // nobody would wait
+	if ctx.Err() != nil { // nobody would wait for the load
 		return nil, errTimeout
 	}
 	loaded := d.loads.DoChan(strconv.FormatUint(uint64(id), 10), func() (any, error) { return d.load(context.WithoutCancel(ctx), id) })
@@ -44,7 +44,7 @@ func (d *Decoder) schema(ctx context.Context, id uint32) (*schema, error) {
 
 // load asks the registry for a schema and puts it into the cache.
 func (d *Decoder) load(ctx context.Context, id uint32) (*schema, error) {
-	if s, err := d.cache.get(id); s != nil || err != nil { // a load that has just ended
+	if s, err := d.cache.get(id); s != nil || err != nil { // another load has just ended
 		return s, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
@@ -72,7 +72,7 @@ func (d *Decoder) load(ctx context.Context, id uint32) (*schema, error) {
 	d.metrics.requests.WithLabelValues(resultFailed).Inc()
 	if d.breaker.fail(known) {
 		if errors.As(err, new(*sr.ResponseError)) {
-			err = known // the body of the answer may be long or quote the credentials
+			err = known // without the body of the answer, which may be long or quote the credentials
 		}
 		d.log.Warn("the schema registry has failed; values are stored as bytes until it answers",
 			zap.String("error", short(err)), zap.Duration("pause", pause))
@@ -111,7 +111,8 @@ type fetch struct {
 	sources  []*source // a schema comes after its references, so the schema itself is the last
 	versions []sr.SubjectVersion
 	tags     map[string][]string // of the metadata, by the names of fields
-	// names has the references by subject, version and name; nil while the references of the reference are being read.
+	// names has the references by subject, version and name. An entry is nil while the references of this reference
+	// are being read.
 	names map[string]*source
 	size  int
 }
@@ -125,7 +126,7 @@ func (f *fetch) run(ctx context.Context, id uint32) error {
 	if err := f.add(ctx, "", s, 0); err != nil {
 		return err
 	}
-	// Without its subjects a schema still decodes, so an error is ignored.
+	// A schema without its subjects still decodes, so an error is ignored.
 	f.versions, _ = f.client.SchemaVersionsByID(ctx, int(id))
 	return nil
 }
@@ -180,8 +181,8 @@ func (f *fetch) follow(ctx context.Context, reference sr.SchemaReference, depth 
 	return nil
 }
 
-// refusal returns a *failure for an answer that will not change soon. It returns any other error,
-// such as an outage of the registry, unchanged.
+// refusal turns an answer of the registry that will not change soon into a *failure. It returns any other
+// error, such as an outage of the registry, unchanged.
 func refusal(err error, format string, args ...any) error {
 	var response *sr.ResponseError
 	switch {
@@ -201,7 +202,7 @@ func refusal(err error, format string, args ...any) error {
 	return err
 }
 
-// newHTTPClient follows no redirects: with them a registry could name any other host.
+// newHTTPClient returns a client that follows no redirects, because a redirect can lead to any other host.
 func newHTTPClient(o Options) *http.Client {
 	transport := &http.Transport{
 		MaxConnsPerHost: 8, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
@@ -241,7 +242,7 @@ func (d *Decoder) Ping(ctx context.Context) error {
 	var response *sr.ResponseError
 	var request *url.Error
 	switch {
-	case err == nil, errors.As(err, new(*http.MaxBytesError)): // it has many
+	case err == nil, errors.As(err, new(*http.MaxBytesError)): // the registry has many subjects
 		return nil
 	case errors.As(err, &response) && response.StatusCode == http.StatusNotFound, strings.HasPrefix(err.Error(), "unable to decode ok response"):
 		return errors.New("it is not a schema registry: it does not list subjects")

@@ -24,7 +24,7 @@ import (
 	"dlqmanager/registry"
 )
 
-// answer makes the registry answer everything with a status.
+// answer makes the registry answer every request with a status.
 func (w *world) answer(status int) {
 	w.fake.Intercept(func(response http.ResponseWriter, _ *http.Request) bool {
 		response.WriteHeader(status)
@@ -71,7 +71,7 @@ func TestAnUnknownIDIsAskedForOnce(t *testing.T) {
 	}
 	require.Equal(t, 1, w.asked())
 	id := w.register("orders-value", sr.TypeAvro, avroString)
-	w.requireJSON(`"x"`, wire(id, 2, 'x')) // a miss does not open the breaker
+	w.requireJSON(`"x"`, wire(id, 2, 'x')) // an unknown id does not open the breaker
 }
 
 func TestAFailedRegistryIsNotAskedAgainForAWhile(t *testing.T) {
@@ -122,7 +122,7 @@ func TestADeadInstanceIsSkipped(t *testing.T) {
 	w.requireJSON(`"x"`, wire(w.register("orders-value", sr.TypeAvro, avroString), 2, 'x'))
 }
 
-// silent makes the registry answer only after the returned function was called.
+// silent makes the registry wait with all answers until the returned function is called.
 func (w *world) silent() (release func()) {
 	released := make(chan struct{})
 	w.fake.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
@@ -170,7 +170,7 @@ func TestASchemaThatArrivesTooLateServesTheNextBatch(t *testing.T) {
 	release := w.silent()
 	require.NotEmpty(t, w.ingest(wire(id, 2, 'x'))[0].DecodeError)
 	release()
-	w.requireJSON(`"x"`, wire(id, 2, 'x')) // joins the load
+	w.requireJSON(`"x"`, wire(id, 2, 'x')) // waits for the running load
 	require.Empty(t, w.ingest(wire(id, 2, 'x'))[0].DecodeError)
 	require.Equal(t, 2, w.asked())
 }

@@ -25,7 +25,7 @@ import (
 type protobuf struct {
 	file  protoreflect.FileDescriptor
 	files *protoregistry.Files // the file and all that it imports
-	types *dynamicpb.Types     // of these files
+	types *dynamicpb.Types     // the types of these files
 }
 
 // rootFile is the name of the schema itself, which the registry does not give.
@@ -38,7 +38,7 @@ func compileProtobuf(ctx context.Context, sources []*source) (codec, error) {
 	}
 	texts[rootFile] = sources[len(sources)-1].text
 	schemas := &protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(texts)}
-	// Google's own files come first: protojson relies on their form.
+	// Google's own files come before the files of the registry: protojson relies on their form.
 	google := protocompile.WithStandardImports(protocompile.CompositeResolver{})
 	compiler := protocompile.Compiler{Resolver: protocompile.CompositeResolver{google, schemas}, MaxParallelism: 1}
 	files, err := compiler.Compile(ctx, rootFile)
@@ -81,7 +81,7 @@ func (p *protobuf) decode(into *dlq.Decoded, data []byte) error {
 		return err
 	}
 	m := dynamicpb.NewMessage(md)
-	// The weigher has checked the depth, and protojson follows Any without a limit.
+	// protojson follows Any to any depth, but the weigher has limited the depth.
 	if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: p.types, RecursionLimit: 2 * maxNesting}).Unmarshal(data, m); err != nil {
 		return badValue("it is not a message %s: %s", md.FullName(), short(err))
 	}
@@ -97,8 +97,8 @@ func (p *protobuf) decode(into *dlq.Decoded, data []byte) error {
 	return nil
 }
 
-// encode keeps the message indexes of the original. Fields of the original that its schema does not
-// know would be lost, so encode refuses them.
+// encode keeps the message indexes of the original. If the original has fields that its schema does not
+// know, encode returns an error, since these fields would be lost.
 func (p *protobuf) encode(original []byte, edited json.RawMessage) ([]byte, error) {
 	md, data, err := p.message(original)
 	if err != nil {
@@ -107,7 +107,7 @@ func (p *protobuf) encode(original []byte, edited json.RawMessage) ([]byte, erro
 	if _, err := p.known(md, data); err != nil {
 		return nil, badValue("the original %s", err)
 	}
-	// A message need not have braces: a well-known type can be a number.
+	// Commas count too, because a message need not have braces: a well-known type can be a number.
 	if bytes.Count(edited, []byte("{"))+bytes.Count(edited, []byte(",")) > maxWeight/messageWeight {
 		return nil, &failure{reasonTooLarge, "it has too many messages or elements"}
 	}
@@ -123,7 +123,7 @@ func (p *protobuf) encode(original []byte, edited json.RawMessage) ([]byte, erro
 	return encoded, nil
 }
 
-// reads finds the message by its name, since its indexes may have changed.
+// reads finds the message by its name, since the message's indexes may differ in this schema.
 func (p *protobuf) reads(writer codec, data []byte) error {
 	other, ok := writer.(*protobuf)
 	if !ok {
@@ -147,8 +147,8 @@ func (p *protobuf) reads(writer codec, data []byte) error {
 	return nil
 }
 
-// known decodes a message. It returns an error if the message has fields that the schema does not know,
-// or that have another type there.
+// known decodes a message. It returns an error if the schema does not know a field of the message, or has
+// another type for the field.
 func (p *protobuf) known(md protoreflect.MessageDescriptor, data []byte) (*dynamicpb.Message, error) {
 	m := dynamicpb.NewMessage(md)
 	if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: p.types, RecursionLimit: 2 * maxNesting}).Unmarshal(data, m); err != nil {
@@ -165,8 +165,8 @@ func (p *protobuf) known(md protoreflect.MessageDescriptor, data []byte) (*dynam
 	}, nil)
 }
 
-// message reads the message indexes, which lead from the messages of the file to the message of the
-// value. They are zigzag varints: first their number, then each index. The number 0 stands for the first message.
+// message reads the message indexes, which lead from the messages of the file to the message of the value. They
+// are zigzag varints: first the number of indexes, then each index. The number 0 stands for the first message.
 func (p *protobuf) message(data []byte) (md protoreflect.MessageDescriptor, rest []byte, err error) {
 	next := func() int64 {
 		value, n := protowire.ConsumeVarint(data)
@@ -231,11 +231,11 @@ func eventMetadata(m protoreflect.Message) (traceID, correlationID string) {
 // maxWeight limits the memory that a decoded message and its JSON may need, in bytes.
 const (
 	maxWeight     = 32 << 20
-	messageWeight = 200 // of an empty message
+	messageWeight = 200 // the bytes of an empty message
 )
 
-// weigher estimates the memory of a message before it is decoded. Two bytes can be an empty
-// message of two hundred bytes, or stand for a name of many thousands.
+// weigher estimates the memory of a message before it is decoded. Two bytes of a value can become an empty
+// message, which takes two hundred bytes, or an enum's name of many thousands of bytes.
 type weigher struct {
 	types *dynamicpb.Types
 	left  int

@@ -27,7 +27,7 @@ func message(fields ...any) (encoded []byte) {
 	return encoded
 }
 
-// first is a value of the first message of a schema.
+// first returns a value with the first message of a schema.
 func first(id uint32, fields ...any) []byte {
 	return append(wire(id, 0), message(fields...)...)
 }
@@ -39,7 +39,8 @@ func schemaFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-// orders registers the order events and their metadata, and returns the id of the former.
+// orders registers the schemas of order events and of their metadata, and returns the id of the order
+// events.
 func orders(w *world) uint32 {
 	w.t.Helper()
 	w.register("metadata", sr.TypeProtobuf, schemaFile(w.t, "event_metadata.proto"))

@@ -23,7 +23,7 @@ type world struct {
 	fake     *srfake.Registry
 	decoder  *registry.Decoder
 	metrics  *prometheus.Registry
-	requests chan string // the paths of all requests, as far as they are read
+	requests chan string // the paths of the requests
 }
 
 func start(t *testing.T, change ...func(*registry.Options)) *world {
@@ -58,7 +58,7 @@ func (w *world) decode(value []byte) (dlq.Decoded, error) {
 	return w.decoder.Decode(w.t.Context(), "orders", false, value)
 }
 
-// requireJSON decodes a value, which must be the JSON.
+// requireJSON decodes a value, and requires that the result is this JSON.
 func (w *world) requireJSON(want string, value []byte) dlq.Decoded {
 	w.t.Helper()
 	decoded, err := w.decode(value)
@@ -67,7 +67,7 @@ func (w *world) requireJSON(want string, value []byte) dlq.Decoded {
 	return decoded
 }
 
-// requireRoundTrip is requireJSON for a value whose JSON can be encoded as such a value again.
+// requireRoundTrip is requireJSON, and also requires that the JSON can be encoded again.
 func (w *world) requireRoundTrip(want string, value []byte) dlq.Decoded {
 	w.t.Helper()
 	decoded := w.requireJSON(want, value)

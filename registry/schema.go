@@ -12,34 +12,35 @@ import (
 	"dlqmanager/dlq"
 )
 
-// schema decodes the values that were written with it.
+// schema decodes the values that were written with one schema of the registry.
 type schema struct {
 	format   string
 	versions []sr.SubjectVersion // sorted, the newest version of a subject first
 	codec    codec
 	tagger   *tagger
-	size     int // of its text, the texts of its references, and their tags
+	size     int // of its text and its tags, and of its references
 }
 
 // codec decodes and encodes the bytes after the id.
 type codec interface {
-	// decode sets the JSON, the message type and the ids of the event's metadata.
+	// decode sets the JSON, the message type, and the trace id and correlation id in the event's metadata.
 	decode(into *dlq.Decoded, data []byte) error
 	// encode is the inverse of decode, for a value that takes the place of the original.
 	encode(original []byte, edited json.RawMessage) ([]byte, error)
 	// reads returns an error if consumers with this schema could not read bytes that a writer of
 	// the same format has encoded.
 	reads(writer codec, data []byte) error
-	// rootOf names the type of a value, if the schema has several for values.
+	// rootOf names the type of a value, if a schema of this format can have several types for values.
 	rootOf(data []byte) string
-	// shapes describe the JSON of values, by the types of the values. tagsOf has further tags of the fields of a type.
+	// shapes returns the shape of the JSON of values, for each type that rootOf can name. tagsOf returns the tags that
+	// the metadata has for a field of a type.
 	shapes(tagsOf func(typeName, field string) []string) (map[string]*shape, error)
 }
 
-// maxVersions limits the subjects of one schema that are kept.
+// maxVersions limits how many subjects of one schema are kept.
 const maxVersions = 100
 
-// compile makes the schema that was read.
+// compile makes a schema of the texts that were read.
 func compile(ctx context.Context, f *fetch) (*schema, error) {
 	s := &schema{format: f.format.String(), versions: f.versions, tagger: newTagger(f.tags), size: f.size + 1}
 	slices.SortFunc(s.versions, func(a, b sr.SubjectVersion) int {
@@ -107,8 +108,8 @@ func (s *schema) decodeInto(decoded *dlq.Decoded, data []byte) error {
 	return guard(reasonValue, func() error { return s.codec.decode(decoded, data) })
 }
 
-// metadataOf returns the trace id and the correlation id of an event's metadata, in the names
-// of both Protobuf and JSON.
+// metadataOf returns the trace id and the correlation id of an event's metadata. Their names may be in
+// snake_case or in lowerCamelCase.
 func metadataOf(data []byte) (traceID, correlationID string) {
 	var event struct {
 		Metadata struct {
@@ -118,12 +119,12 @@ func metadataOf(data []byte) (traceID, correlationID string) {
 			CorrelationIDJSON any `json:"correlationId"` //nolint:tagliatelle // as above
 		} `json:"metadata"`
 	}
-	_ = json.Unmarshal(data, &event) // a value without metadata has other types
+	_ = json.Unmarshal(data, &event) // on an error the ids stay empty
 	m := event.Metadata
 	return cmp.Or(idOf(m.TraceID), idOf(m.TraceIDJSON)), cmp.Or(idOf(m.CorrelationID), idOf(m.CorrelationIDJSON))
 }
 
-// maxID is the longest text that counts as an id.
+// maxID is the longest text that counts as an id, in bytes.
 const maxID = 255
 
 func idOf(value any) string {

@@ -12,14 +12,14 @@ import (
 	"dlqmanager/dlq/masking"
 )
 
-// A schema marks fields with tags, such as PII: within its text, as confluent:tags in Avro and JSON Schema and as the
-// options confluent.field_meta and message_meta in Protobuf, or beside the text, in its metadata.
+// A schema marks fields with tags, such as PII. The tags are in the schema's text or in its metadata. In the text,
+// Avro and JSON Schema have confluent:tags, and Protobuf has the options confluent.field_meta and message_meta.
 
-// inlineTags is the attribute of Avro and the keyword of JSON Schema.
+// inlineTags is an attribute of Avro and a keyword of JSON Schema.
 const inlineTags = "confluent:tags"
 
-// Tagged returns the paths of the values that a schema marks with one of the tags, in the JSON that data decodes to. The paths may
-// select more values than the schema marks, and never fewer. The error says why the tags are not known.
+// Tagged returns paths in the JSON that data decodes to. They select every value that the schema marks with one of the tags,
+// and may select further values. The error says why the tags are not known.
 func (d *Decoder) Tagged(ctx context.Context, data []byte, tags []string) ([]masking.Path, error) {
 	id, ok := dlq.SchemaIDOf(data)
 	if !ok {
@@ -39,16 +39,16 @@ func (d *Decoder) Tagged(ctx context.Context, data []byte, tags []string) ([]mas
 // tagger has the tags of a schema's metadata, and the paths that were asked for.
 type tagger struct {
 	metadata map[string][]string // tags by patterns of full names of fields
-	left     int                 // of maxMatching
+	left     int                 // the steps that are left of maxMatching
 	mu       sync.Mutex
-	shapes   map[string]*shape // nil before they are needed
-	err      error             // why there are none
+	shapes   map[string]*shape // nil before they are computed
+	err      error             // why they cannot be computed
 	known    map[string][]masking.Path
 }
 
 const (
-	// maxMatching limits the characters that are compared with patterns of the metadata. Each comparison costs matchCost
-	// characters more.
+	// maxMatching limits the characters that are compared with patterns of the metadata. Each comparison of a name costs
+	// matchCost further characters.
 	maxMatching = 1 << 26
 	matchCost   = 16
 	// maxKnown limits the roots and tags whose paths are kept.
@@ -64,8 +64,8 @@ func newTagger(metadata map[string][]string) *tagger {
 	return t
 }
 
-// ofField are the tags of a field of a type in the metadata. Types of JSON Schema have no name. Their fields are matched by the
-// last name only, since the place of a field is not known yet.
+// ofField returns the tags that the metadata has for a field of a type. Types of JSON Schema have no name, and the place of
+// their fields is not known yet. So only the last part of a pattern is compared, with the last part of the field's name.
 func (t *tagger) ofField(typeName, field string) (tags []string) {
 	name := []rune(typeName + "." + field)
 	if typeName == "" {
@@ -90,7 +90,7 @@ func (t *tagger) matches(pattern string, name []rune) bool {
 	if !strings.ContainsAny(pattern, "*?") {
 		return pattern == string(name)
 	}
-	ends := make([]bool, len(name)+1) // of the parts of the name that the pattern matches so far
+	ends := make([]bool, len(name)+1) // ends[i] says whether the pattern so far matches the first i characters
 	ends[0] = true
 	for pattern != "" {
 		if t.left -= len(ends) + matchCost; t.left < 0 || !slices.Contains(ends, true) {
@@ -116,7 +116,8 @@ func (t *tagger) matches(pattern string, name []rune) bool {
 	return ends[len(name)]
 }
 
-// tagged computes nothing after the end of ctx, since each message of a list may have another root and take its time.
+// tagged computes nothing after the end of ctx, since each message of a list may have another root, and each root
+// takes time.
 func (s *schema) tagged(ctx context.Context, data []byte, tags []string) ([]masking.Path, error) {
 	root := s.codec.rootOf(data)
 	key := strings.Join(append(slices.Clone(tags), root), "\x00")
@@ -151,14 +152,15 @@ func (s *schema) tagged(ctx context.Context, data []byte, tags []string) ([]mask
 // shape is what a schema says about a place in the JSON of its values.
 type shape struct {
 	tags    []string
-	same    []*shape // that describe the same place, such as the branches of a union
+	same    []*shape // shapes of the same place, such as the branches of a union
 	members []member
-	isText  bool // the JSON has no places for the members, so tags below hide it as a whole
+	isText  bool // the JSON has no places for the members, so a tag of a member hides the whole text
 }
 
-// member is the shape of a member; with the name any, of every member or item.
+// member is the shape of a member of an object. With the name anyName, it is the shape of every member or
+// item.
 type member struct {
-	name string // as a path has it
+	name string // as in a path
 	*shape
 }
 
@@ -168,8 +170,8 @@ func (s *shape) add(name string, of *shape) {
 	s.members = append(s.members, member{masking.Literal(name), of})
 }
 
-// The limits of the paths of a schema. Beyond them fields are found by their names at any depth, and beyond maxTagged names
-// values are hidden as a whole.
+// The limits of the paths of a schema. If they are exceeded, tagged fields are selected by their names at any depth. If
+// there are more than maxTagged names, values are hidden as a whole.
 const (
 	maxTagged = 100
 	maxSteps  = 10_000
@@ -179,7 +181,7 @@ const (
 // tagFinder looks for the paths to tagged shapes.
 type tagFinder struct {
 	wanted []string
-	open   map[*shape]bool // on the way from the root, so that a type in itself ends the way
+	open   map[*shape]bool // the shapes from the root to here, so that the walk ends at a type that contains itself
 	paths  map[string]masking.Path
 	left   int // steps
 }
@@ -269,7 +271,7 @@ func (f *tagFinder) has(tags []string) bool {
 
 func (f *tagFinder) add(place ...string) {
 	path, err := masking.ParsePath(strings.Join(place, "."))
-	if err != nil { // also for the root
+	if err != nil { // a path to the root has no text either
 		path = masking.Whole
 	}
 	f.paths[path.String()] = path

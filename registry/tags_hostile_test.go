@@ -52,7 +52,7 @@ func TestHostileSchemasTakeNoLongTimeForTheirTags(t *testing.T) {
 	}
 	w.serve(answers)
 	for name, id := range ids {
-		_, _ = w.decode(wire(id, 0)) // loads it
+		_, _ = w.decode(wire(id, 0)) // loads the schema
 		began := time.Now()
 		_, err := w.decoder.Tagged(t.Context(), wire(id, 0), []string{"OTHER"})
 		require.Less(t, time.Since(began), 5*time.Second, name)

@@ -10,11 +10,11 @@ import (
 
 func (*jsonSchema) rootOf([]byte) string { return "" }
 
-// shapes reads the keywords of all drafts that lead to values, and also the keywords beside a reference, which older drafts
+// shapes reads the keywords with schemas of all drafts. It also reads the keywords beside a reference, which older drafts
 // ignore. A reference that cannot be followed is an error, since its target may have tags.
 func (j *jsonSchema) shapes(tagsOf func(typeName, field string) []string) (map[string]*shape, error) {
 	g := jsonShapes{tagsOf: tagsOf, known: map[uintptr]*shape{}, followed: map[string]*shape{}, named: map[string][]jsonPlace{}}
-	var document jsonPlace // the last is the schema itself
+	var document jsonPlace // after the loop, the schema itself
 	for _, s := range j.sources {
 		node, err := parseJSON([]byte(s.text))
 		if err != nil {
@@ -33,11 +33,12 @@ func (j *jsonSchema) shapes(tagsOf func(typeName, field string) []string) (map[s
 type jsonPlace struct {
 	node any
 	// bases are the document, and the parts with identifiers around this part. A reference without a document is relative to
-	// one of the bases; the draft decides to which.
+	// one of the bases. Which base it is depends on the draft.
 	bases []any
 }
 
-// below is the part with a name, or with an index of a list. Its node is nil if there is none.
+// below returns the part with a name, or with an index of a list. The node of the result is nil if there is
+// no such part.
 func (p jsonPlace) below(name string) jsonPlace {
 	b := jsonPlace{bases: p.bases}
 	switch node := p.node.(type) {
@@ -49,7 +50,7 @@ func (p jsonPlace) below(name string) jsonPlace {
 		}
 	}
 	for _, id := range identifiersOf(b.node) {
-		if id[0] != '#' { // else it is an anchor
+		if id[0] != '#' { // otherwise it is an anchor
 			b.bases = append(slices.Clip(p.bases), b.node)
 		}
 	}
@@ -79,17 +80,18 @@ func identifiersOf(node any) (ids []string) {
 	return ids
 }
 
-// lastName is the part of a URL behind its last slash. Relative URLs keep it, whatever they are relative to.
+// lastName returns the part of a URL behind its last slash. This part stays the same when a relative URL is
+// resolved.
 func lastName(url string) string { return url[strings.LastIndexByte(url, '/')+1:] }
 
 // jsonShapes makes the shapes of JSON Schemas.
 type jsonShapes struct {
 	tagsOf   func(typeName, field string) []string
-	known    map[uintptr]*shape     // by the addresses of the maps with their keywords
-	followed map[string]*shape      // by references
-	named    map[string][]jsonPlace // by the last names of documents, and anchors with #
-	targets  int                    // of all references
-	err      error                  // the first
+	known    map[uintptr]*shape     // by the address of the map with the schema's keywords
+	followed map[string]*shape      // by the text of the reference
+	named    map[string][]jsonPlace // by the lastName of a document, or by # and an anchor
+	targets  int                    // the number of targets of all references
+	err      error                  // the first error
 }
 
 // maxTargets limits the places that references lead to.
@@ -119,7 +121,8 @@ func (g *jsonShapes) collect(p jsonPlace) {
 	p.each(func(_ string, part jsonPlace) { g.collect(part) })
 }
 
-// The keywords whose schemas describe the same place, and the keywords that describe its members and items without a name.
+// The schemas of sameKeywords describe the same place as the schema around them. The schemas of anyKeywords describe
+// members and items without a name.
 var (
 	sameKeywords = []string{
 		"allOf", "anyOf", "oneOf", "if", "then", "else", "not", "dependentSchemas", "dependencies", "propertyNames",
@@ -173,7 +176,7 @@ func (g *jsonShapes) of(p jsonPlace) *shape {
 	return s
 }
 
-// follow is the shape of all schemas that a reference may lead to.
+// follow returns the shape of all schemas that a reference may lead to.
 func (g *jsonShapes) follow(from jsonPlace, reference string) *shape {
 	document, fragment, _ := strings.Cut(reference, "#")
 	isPointer := fragment == "" || fragment[0] == '/'
@@ -212,7 +215,7 @@ func (g *jsonShapes) follow(from jsonPlace, reference string) *shape {
 	return s
 }
 
-// pointed is the part that a JSON pointer leads to.
+// pointed returns the part that a JSON pointer leads to.
 func pointed(p jsonPlace, pointer string) jsonPlace {
 	for _, name := range strings.Split(pointer, "/")[1:] {
 		if plain, err := url.PathUnescape(name); err == nil {

@@ -129,7 +129,7 @@ func TestTagsThatNobodyWaitsForAskNothingOfTheRegistry(t *testing.T) {
 	}
 }
 
-// The JSON of values has the tagged texts where the paths lead.
+// At the end of each path, the JSON of a value has a tagged text.
 func TestPathsOfTagsHideTheValuesThatProtobufDecodesTo(t *testing.T) {
 	t.Parallel()
 	const tag = ` [(confluent.field_meta).tags = "PII"]; `

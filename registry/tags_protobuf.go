@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// rootOf is the full name of the message, or empty if the value has no such message.
+// rootOf returns the full name of the value's message, or an empty text if the schema has no such message.
 func (p *protobuf) rootOf(data []byte) string {
 	md, _, err := p.message(data)
 	if err != nil {
@@ -17,12 +17,12 @@ func (p *protobuf) rootOf(data []byte) string {
 	return string(md.FullName())
 }
 
-// shapes follow messages as protojson writes them. An Any may have any message of the schema, and protojson may
-// write other messages of Google as texts or numbers.
+// shapes follows messages as protojson writes them. An Any may have any message of the schema. protojson may
+// write Google's other messages as texts or numbers.
 func (p *protobuf) shapes(tagsOf func(typeName, field string) []string) (map[string]*shape, error) {
 	known := map[string]*shape{}
 	enums := map[protoreflect.FullName]*shape{}
-	files := map[string][]string{} // their tags
+	files := map[string][]string{} // the tags of each file
 	anything := &shape{}
 	messages, extensions := p.all()
 	ofEnum := func(ed protoreflect.EnumDescriptor) *shape {
@@ -88,7 +88,7 @@ func (p *protobuf) shapes(tagsOf func(typeName, field string) []string) (map[str
 	return known, nil
 }
 
-// all are the messages of the schema and of its imports, and their extensions by message.
+// all returns the messages of the schema and of its imports, and the extensions of each message.
 func (p *protobuf) all() (messages []protoreflect.MessageDescriptor, extensions map[protoreflect.FullName][]protoreflect.FieldDescriptor) {
 	extensions = map[protoreflect.FullName][]protoreflect.FieldDescriptor{}
 	var visit func(protoreflect.MessageDescriptors, protoreflect.ExtensionDescriptors)
@@ -109,7 +109,8 @@ func (p *protobuf) all() (messages []protoreflect.MessageDescriptor, extensions 
 	return messages, extensions
 }
 
-// metaTags are the tags in Confluent's option, which has the same number for messages, fields and enums.
+// metaTags returns the tags in Confluent's option, which has the same number for messages, fields and
+// enums.
 func metaTags(options proto.Message) (tags []string) {
 	const meta, tagsOfMeta = 1088, 3
 	encoded, _ := proto.MarshalOptions{AllowPartial: true}.Marshal(options)
@@ -119,7 +120,7 @@ func metaTags(options proto.Message) (tags []string) {
 	return tags
 }
 
-// eachField visits the fields of a message that have a number and a length.
+// eachField calls visit for each field of an encoded message that has this number and a length.
 func eachField(message []byte, wanted protowire.Number, visit func(content []byte)) {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)

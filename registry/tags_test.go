@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sr"
 )
 
-// tagged are the paths to fields with the tag PII in values with a schema.
+// tagged returns the paths to the values with the tag PII in data.
 func (w *world) tagged(data []byte) []string {
 	w.t.Helper()
 	paths, err := w.decoder.Tagged(w.t.Context(), data, []string{"PII"})
@@ -143,7 +143,7 @@ func TestASchemaWithTooManyTaggedPlacesHidesMore(t *testing.T) {
 	}
 	require.Equal(t, []string{"*"}, w.tagged(wire(w.register("wide", sr.TypeJSON, `{"properties":{`+strings.Join(wide, ",")+`}}`), '{', '}')))
 
-	// Each level doubles the places.
+	// Each level doubles the number of places.
 	var deep strings.Builder
 	deep.WriteString(`{"definitions":{"0":{"properties":{"ssn":{"confluent:tags":["PII"]}}}`)
 	for i := range 30 {
