@@ -13,7 +13,7 @@ type archiveData struct {
 	Topic string
 	// Topics are suggestions. The archive may have messages of further topics.
 	Topics []client.Topics_Topics
-	// Others are the filters. The form that chooses the topic keeps them.
+	// Others are the filters in use. The form that chooses the topic keeps the filters.
 	Others url.Values
 	messageList
 
@@ -37,7 +37,7 @@ func (v *visit) archive() (*answer, error) {
 		if topics, err := v.api.ListTopics(ctx, nil); err == nil {
 			d.Topics = topics.Value.Topics
 		}
-		return nil // suggestions only
+		return nil // the topics are only suggestions, so an error is ignored
 	}, func(ctx context.Context) error {
 		if topic == "" {
 			return nil

@@ -42,7 +42,8 @@ func arrivalsChart(v *visit, list client.SeriesList, isMonth bool) *chart {
 	return c
 }
 
-// chartOf draws arrivals. A column is the sum of wide steps of the list. The first topics, which are the largest, get a colour each.
+// chartOf draws arrivals. A column is the sum of several steps of the list; wide is their number. The first topics are the
+// largest, and each gets a colour.
 func (v *visit) chartOf(list client.SeriesList, wide int) *chart {
 	c := &chart{ID: "arrivals", Step: time.Hour * time.Duration(wide)}
 	if list.Step == client.SeriesListStepMinute {

@@ -43,5 +43,5 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(r.PathValue("file"))))
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	_, _ = w.Write(content) // it fails only if the browser is gone
+	_, _ = w.Write(content) // the write fails only if the browser is gone
 }

@@ -37,7 +37,7 @@ func (v *visit) audit() (*answer, error) {
 	return showFiltered("audit", v.text("Audit"), d, d.Refused)
 }
 
-// Time writes the time of a filter as the field of a form reads it.
+// Time writes the time of a filter in the format of a form's field.
 func (d auditData) Time(name string) string {
 	at, err := time.Parse(time.RFC3339, d.Asked.Get(name))
 	if err != nil {
@@ -76,8 +76,8 @@ func (auditData) Indented(detail json.RawMessage) string {
 	return out.String()
 }
 
-// cleanFilters leaves out empty fields, and writes times, which a form has in UTC, as the API reads them. So the address of the page
-// has only the filters that are in use.
+// cleanFilters leaves out empty fields. A form has times in UTC, and cleanFilters writes the times in the format of the API.
+// So the address of the page has only the filters that are in use.
 func cleanFilters(asked url.Values) url.Values {
 	clean := url.Values{}
 	for name, values := range asked {

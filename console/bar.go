@@ -18,7 +18,7 @@ type barPart struct {
 
 // bar is a whole with its parts. The rest of the whole stays empty.
 type bar struct {
-	// Text says the bar in words.
+	// Text describes the bar in words.
 	Text  string
 	Parts []barPart
 }

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxShownText is how many bytes of a value are on the page. The download has all of them.
+	// maxShownText is how many bytes of a value are on the page. The download has the whole value.
 	maxShownText = 64 << 10
 	// maxShownHex is lower, since a dump is about five times as long as its bytes.
 	maxShownHex = 16 << 10
@@ -37,7 +37,7 @@ type bytesView struct {
 	Views  []string
 	Tokens []token
 	Text   string
-	// Shown is how many bytes are shown; 0 if all are.
+	// Shown is how many bytes are shown; 0 if all bytes are shown.
 	Shown int64
 	// IsDecoded is set if the JSON was made with a schema.
 	IsDecoded bool
@@ -45,7 +45,8 @@ type bytesView struct {
 	IsBroken bool
 }
 
-// viewBytes shows bytes in the wanted view, or in the first possible view. decoded is the JSON that a schema made of them, if any.
+// viewBytes shows bytes in the wanted view, or in the first possible view. decoded is the JSON that was decoded from the bytes
+// with a schema; empty without a schema.
 func viewBytes(part string, from *client.Bytes, decoded json.RawMessage, wanted string, limit int) bytesView {
 	b := bytesView{Part: part, IsNull: from == nil}
 	if b.IsNull {
@@ -109,7 +110,8 @@ func isTurning(r rune) bool {
 		r >= 0x200b && r <= 0x200d || r == 0xfeff || r == 0x2028 || r == 0x2029
 }
 
-// unixLines writes line ends as they come back from a form: a browser sends CR LF for each, and visit.typed makes LF of that.
+// unixLines makes each line end an LF. Browsers send each line end of a form as CR LF, and visit.typed reads the form with
+// unixLines.
 func unixLines(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 }

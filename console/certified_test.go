@@ -47,7 +47,8 @@ func (s *certified) GetClientByClientID(ctx context.Context, id string) (op.Clie
 
 const clientSecret = "s3cret/+ %ü"
 
-// certifiedSite is a console whose provider is a certified one. Its users sign in at once.
+// certifiedSite is a console whose identity provider is a certified implementation. The provider signs
+// people in without a question.
 func certifiedSite(t *testing.T) *site {
 	t.Helper()
 	var handler http.Handler

@@ -76,7 +76,7 @@ const (
 	// markRows is the number of rows for marks that would cover each other.
 	markRows   = 3
 	chartTicks = 5
-	// leastHeight, in pixels, keeps a small number visible beside large ones.
+	// leastHeight, in pixels, keeps a small number visible beside large numbers.
 	leastHeight = 1.5
 )
 

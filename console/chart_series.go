@@ -1,7 +1,7 @@
 package console
 
-// stacked makes the series of a chart. The first limit series get a colour each; the others become one series with the name
-// rest. So the caller puts the largest series first.
+// stacked makes the series of a chart. Each of the first limit series gets a colour, and all other series become one series
+// with the name rest. So the caller puts the largest series first.
 func stacked(all []line, limit int, rest string) []line {
 	if len(all) <= limit {
 		limit = len(all)

@@ -51,5 +51,5 @@ func (w *gzipWriter) close() {
 		w.sendStatus()
 		return
 	}
-	_ = w.zip.Close() // it fails only if the browser is gone
+	_ = w.zip.Close() // Close fails only if the browser is gone
 }

@@ -19,17 +19,19 @@ import (
 
 // Options configures a Console. Connect is required.
 type Options struct {
-	// Connect makes a client of the API that sends a token of the source with each request. The empty token stands for nobody.
+	// Connect makes a client of the API that sends a token of the source with each request. The empty token stands for a
+	// person who has not signed in.
 	Connect func(client.TokenSource) (*client.Client, error)
 	// SignIn is how people sign in. Default: nobody signs in.
 	SignIn SignIn
-	// Provider is the identity provider of SignInProvider. With SignInToken it is optional, and people choose between both.
+	// Provider is the identity provider of SignInProvider. With SignInToken it is optional, and people choose between a
+	// token and the provider.
 	Provider *Provider
 	// Link is the secret of SignInLink.
 	Link string
 	// Name stands beside the name of the product, and tells people which server this is. Default: none.
 	Name string
-	// Production marks the name.
+	// Production marks the name as the name of a production server.
 	Production bool
 	// Docs is the address of the API's reference. Default: none.
 	Docs string

@@ -19,7 +19,8 @@ import (
 type browser struct {
 	t       *testing.T
 	console *Console
-	// api answers "GET /path" with JSON; a status other than 200 by apiError.
+	// api has the answer to each request, such as "GET /path", which is sent as JSON. An apiError is an
+	// answer with another status than 200.
 	api map[string]any
 	// calls are the requests to the API that change something, with their bodies.
 	calls   []string

@@ -45,8 +45,8 @@ const (
 	maxPieces = 3
 )
 
-// setLongCookie splits a value over several cookies. The first cookie begins with their number. It returns false if the
-// value is too long.
+// setLongCookie splits a value over several cookies. The first cookie begins with the number of cookies. It returns
+// false if the value is too long.
 func (c *Console) setLongCookie(w http.ResponseWriter, r *http.Request, name, value string, maxAge int) bool {
 	pieces := (len(value) + pieceSize - 1) / pieceSize
 	if pieces > maxPieces {

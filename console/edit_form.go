@@ -35,11 +35,12 @@ type editForm struct {
 // editHeader is one header of the form.
 type editHeader struct {
 	Key, Form, Text string
-	// From is the position of the header in the message, -1 for a new one.
+	// From is the position of the header in the message, -1 for a new header.
 	From int
 	// IsFixed headers cannot be changed, IsRemoved headers are left out.
 	IsFixed, IsRemoved bool
-	// IsStrange headers keep their names, because a browser would change them in a field.
+	// IsStrange is set if a browser would change the header's name in a field. So the name cannot be
+	// edited.
 	IsStrange bool
 }
 
@@ -78,7 +79,8 @@ func hasSchema(m *client.MessageDetail) bool {
 	return m.Schema != nil && m.Value != nil && m.DecodeError == nil && len(m.Payload) > 0 && string(m.Payload) != "null"
 }
 
-// shownIn writes bytes as a form shows them. A field of one line would lose line ends, so it gets base64 instead.
+// shownIn writes bytes as a form shows them. A field of one line would lose line ends, so it shows a text with
+// line ends as base64.
 func shownIn(content *[]byte, isLine bool) (form, text string) {
 	switch {
 	case content == nil:

@@ -20,7 +20,7 @@ func filtersFrom(all client.Filters) url.Values {
 		err = decoder.Decode(&fields)
 	}
 	if err != nil {
-		panic(err) // the filters were decoded from JSON
+		panic(err) // this cannot happen, since the filters were decoded from JSON
 	}
 	query := url.Values{}
 	addFields(query, "", fields)

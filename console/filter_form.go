@@ -24,7 +24,7 @@ type filterForm struct {
 type field struct{ Value, Text string }
 
 // filterForm makes the form of a page. own are the parameters that only this page has. offered are filters that the form
-// offers beside the usual filters. If it offers no status, the statuses in use have no chip.
+// offers beside the usual filters. If no status is offered, the statuses in use have no chip.
 func (v *visit) filterForm(path string, own url.Values, offered ...filter) filterForm {
 	asked := filtersOf(v.URL.Query())
 	names := filterNames(asked)

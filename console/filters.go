@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// filter is one condition of a list of messages: a parameter of the API with its value. The address of a page has its filters
-// by the API's names, so that a selection is a query.
+// filter is one condition of a list of messages: a parameter of the API with its value. The address of a page has the page's
+// filters as parameters with the API's names. So the query of an address is a selection of messages.
 type filter struct{ Name, Value string }
 
 // plainFilters are the names that the form offers, in its order.
@@ -36,7 +36,8 @@ func isFilter(name string) bool {
 	return !negated && slices.Contains([]string{"status", "created_from", "created_to", "suspicious", "verified"}, base)
 }
 
-// mayBeEmpty tells whether a filter with an empty value chooses messages. Without such a filter, the list would have all messages.
+// mayBeEmpty tells whether a filter with an empty value chooses messages. If such a filter were left out, the list would have
+// all messages.
 func mayBeEmpty(name string) bool {
 	return name == "key" || strings.HasPrefix(name, "header.") || strings.HasPrefix(name, "payload.")
 }
@@ -71,7 +72,7 @@ func withFilter(selected url.Values, added filter) url.Values {
 	return more
 }
 
-// statusesOf are the selected statuses; none selects all.
+// statusesOf returns the selected statuses. An empty result selects the messages of all statuses.
 func statusesOf(selected url.Values) []string {
 	if !selected.Has("status") {
 		return nil

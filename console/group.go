@@ -35,13 +35,13 @@ type groupData struct {
 	OtherJobs int
 	// HoldCount and HoldRate are conditions of a hold; 0 if the hold has no such condition.
 	HoldCount, HoldRate int64
-	// Seen names the decision about the cause when the page was made.
+	// Seen is a fingerprint of the decision about the cause when the page was made.
 	Seen string
 	// Form has the fields of a refused form.
 	Form url.Values
 }
 
-// Field returns the first content of a field: the text of the refused form, or else value.
+// Field returns the initial content of a field: the text of the refused form, or else value.
 func (d groupData) Field(name, value string) string {
 	if d.Form.Has(name) {
 		return d.Form.Get(name)
@@ -123,8 +123,9 @@ func pulseOf(last *time.Time, now time.Time) pulse {
 	}
 }
 
-// seenOf names the decision about a cause, so that a form notices a decision of another person. The conditions of a hold are left
-// out: their remaining counts change with each arrival. Whoever changes the conditions also changes the time of the state.
+// seenOf returns a fingerprint of the decision about a cause, so that a form notices a decision of another person. The
+// conditions of a hold are left out, since their remaining counts change with each arrival. A person who changes the
+// conditions also changes the time of the state.
 func seenOf(g client.Group) string {
 	return fingerprintOf([]any{g.State, g.StateAt, g.Owner, g.Ticket, g.Note})
 }

@@ -104,7 +104,7 @@ func (v *visit) holdConditions(now time.Time) (*client.GroupChange_Until, error)
 	return until, nil
 }
 
-// marksShown bounds the topics of each kind, marked and unmarked, that the notice about a fix names.
+// marksShown limits how many marked topics, and how many unmarked topics, the notice about a fix names.
 const marksShown = 5
 
 func (v *visit) fixGroup(id, path string) (*answer, error) {

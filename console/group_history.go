@@ -70,7 +70,8 @@ func (v *visit) decisionOf(operation client.Operation) decision {
 	return d
 }
 
-// topicsOfJobs bounds the topics of a cause whose jobs are read, and jobsOfTopic bounds the jobs of each name of a topic.
+// topicsOfJobs bounds the topics of a cause whose jobs are read, and jobsOfTopic bounds the jobs for each of the two
+// names of a topic.
 const (
 	topicsOfJobs = 5
 	jobsOfTopic  = 50

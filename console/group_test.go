@@ -206,7 +206,7 @@ func TestCharactersThatHideOrTurnTextAreShownAsSigns(t *testing.T) {
 	api["GET /api/v1/groups"] = client.GroupList{Groups: []client.Group{g}}
 	api["GET /api/v1/dlq"] = client.Topics{}
 	b := open(t, api)
-	forms := regexp.MustCompile(`(?s)<textarea.*?</textarea>| value="[^"]*"`) // send back what is stored
+	forms := regexp.MustCompile(`(?s)<textarea.*?</textarea>| value="[^"]*"`) // forms send back the stored texts unchanged
 	for _, path := range []string{"/groups", groupPath} {
 		page := forms.ReplaceAllString(b.get(path).text, "")
 		require.Contains(t, page, `a\u{202E}bc\u{1B}[31md\u{2066}`)

@@ -14,7 +14,8 @@ import (
 
 const (
 	maxShownHeaders = 500
-	// maxHeaderText is how many bytes of one header are on the page, maxHeadersText how many of all headers.
+	// maxHeaderText is how many bytes of one header are on the page, and maxHeadersText is how many bytes of
+	// all headers.
 	maxHeaderText  = 16 << 10
 	maxHeadersText = 256 << 10
 	// The page folds texts that are longer than longHeader.
@@ -31,7 +32,7 @@ type headerView struct {
 	Size   int64
 	IsCut  bool
 	IsLong bool
-	// IsRemoved headers are not sent back.
+	// IsRemoved is set if the header is not sent back.
 	IsRemoved bool
 }
 

@@ -51,7 +51,8 @@ func (j job) CanChangeRate() bool {
 // CanCancel tells whether the job can be cancelled.
 func (j job) CanCancel() bool { return !j.Ended() && j.State != client.JobStateCANCELLING }
 
-// webAddress returns the address if a link may have it, which is so for http and https; else it returns nothing.
+// webAddress returns an address with http or https unchanged. It returns an empty text for any other text, since
+// a link must not have such an address.
 func webAddress(text string) string {
 	to, err := url.Parse(text)
 	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
@@ -60,7 +61,7 @@ func webAddress(text string) string {
 	return text
 }
 
-// jobView is a job with its progress in words and as a bar. Why says why it waits or has ended.
+// jobView is a job with its progress in words and as a bar. Why says why the job waits or has ended.
 type jobView struct {
 	job
 
@@ -80,8 +81,8 @@ type jobPage struct {
 	Selection []string
 	// RateText says how fast the job is.
 	RateText string
-	// Chart is nil for a job that has just begun or was short. ChartMissing says why the server has refused its points,
-	// and ChartText describes the chart.
+	// Chart is nil for a job that has just begun or was short. ChartMissing says why the server has refused the points
+	// of the chart, and ChartText describes the chart.
 	Chart                   *chart
 	ChartMissing, ChartText string
 	Counts                  []jobCount
@@ -106,16 +107,18 @@ type rampStep struct{ State, Text string }
 // sentence is a statement about a job, with the page to go to next.
 type sentence struct{ Kind, Text, Path, Link string }
 
-// A page reads its running job often, and seldom after the job's end, when only messages that come back change the counts. In seconds.
+// How often a page reads its job again, in seconds. After the job's end, only messages that come back change the counts.
 const (
 	runningRefresh = 2
-	// bigRefresh is for jobs with many messages, because the API takes longer to count which of them consumers are past.
+	// bigRefresh is for jobs with many messages. The API then takes longer to count the messages that consumers are
+	// past.
 	bigRefresh   = 5
 	endedRefresh = 15
 	bigJob       = 5000
 )
 
-// jobOfAddress reads the job of the address. If verified is set, the API also counts the messages that consumers are past.
+// jobOfAddress reads the job of the address. If verified is set, the API also counts the messages that consumers are past:
+// the consumers have committed later offsets.
 func (v *visit) jobOfAddress(verified bool) (job, error) {
 	answer, err := v.api.GetJob(v.Context(), v.PathValue("id"), &client.GetJobParams{Verified: &verified})
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"dlqmanager/client"
 )
 
-// restPath is the form of a plan like the job. The plan takes the messages that match now.
+// restPath is the path of the form for a plan with the same filters and settings as the job. The plan takes
+// the messages that match now.
 func restPath(j job) string {
 	plan := client.RetryPlan{
 		Kind: client.RetryPlanKind(j.Kind), Topic: j.Topic, Filters: j.Filters, RequestReason: j.RequestReason, RateLimit: j.RateLimit, Order: j.Order,

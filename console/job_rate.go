@@ -10,7 +10,7 @@ import (
 )
 
 // rateSteps are the possible durations of a column in the chart of a job. The server samples a job no more often than the
-// shortest duration. For a job that runs for months, rateChart doubles the longest.
+// shortest duration. For a job that runs for months, rateChart doubles the longest duration.
 var rateSteps = []time.Duration{
 	5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
 	15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,

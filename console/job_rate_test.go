@@ -93,7 +93,7 @@ func TestTheChartOfAJobHasAtMostSixtyColumnsWhichSumUp(t *testing.T) {
 	require.Nil(t, v.rateChart(job{}, nil))
 }
 
-// Counts that shrink were edited by hand.
+// Counts shrink only if somebody has edited the job's row by hand.
 func TestStepsDivideACountEvenlyBetweenItsPoints(t *testing.T) {
 	t.Parallel()
 	retried := func(p client.JobPoint) int64 { return p.Retried }

@@ -27,7 +27,8 @@ var (
 )
 
 // steered makes the handler of a change. name is the name of the change in the wordings. The handler changes the job of the
-// address, unless the job's state has changed since the form was shown. If the job is in a wanted state already, it says so.
+// address, unless the job's state has changed since the form was shown. If the job is in a wanted state already, the handler
+// says so.
 func steered(name string, s steer) handler {
 	return func(v *visit) (*answer, error) {
 		id := v.PathValue("id")
@@ -55,7 +56,8 @@ func steered(name string, s steer) handler {
 	}
 }
 
-// changeRate changes the rate limit of the job of the address, unless another person has changed it since.
+// changeRate changes the rate limit of the job of the address, unless another person has changed the limit
+// since the form was shown.
 func (v *visit) changeRate() (*answer, error) {
 	id := v.PathValue("id")
 	back := v.back("/jobs/" + url.PathEscape(id))
@@ -69,7 +71,7 @@ func (v *visit) changeRate() (*answer, error) {
 	if seen := v.PostFormValue("seen"); seen != strconv.FormatInt(j.RateLimit, 10) {
 		return v.refusedAs(back, v.text("The limit was changed meanwhile: it is %s now. Nothing was changed.", v.limitWords(j.RateLimit)))
 	}
-	limit := int64(0) // an empty field is no limit
+	limit := int64(0) // an empty field means no limit
 	if text := strings.TrimSpace(v.PostFormValue("rate_limit")); text != "" {
 		if limit, err = strconv.ParseInt(text, 10, 64); err != nil {
 			return v.refusedAs(back, v.text("“%s” is no whole number of messages per second.", text))

@@ -105,7 +105,8 @@ func (v *visit) jobCounts(j job, selected url.Values) []jobCount {
 			Meaning: v.text("Not sent: blocked by a failed message of their key, changed by others, or unsent when the job ended.")})
 }
 
-// cameBackPath is the list of the messages that have arrived since the job began, with the same group, class, error and consumer group.
+// cameBackPath is the page with the list of the messages that have arrived since the job began, with the same group, class,
+// error and consumer group.
 func (v *visit) cameBackPath(j job, selected url.Values) string {
 	if j.CameBack == 0 {
 		return ""

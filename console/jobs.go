@@ -57,7 +57,7 @@ func (v *visit) jobs() (*answer, error) {
 	return show("jobs", v.text("Jobs"), page)
 }
 
-// jobFilter says a filter of the list in words.
+// jobFilter describes a filter of the list in words.
 func (v *visit) jobFilter(name, value string) string {
 	switch name {
 	case "topic":

@@ -22,7 +22,8 @@ type messageData struct {
 	Request *client.SingleRetry
 	// CanJoin is set if a retry would join a running retry, or take over from a retry whose workflow was ended in Temporal.
 	CanJoin bool
-	// CannotRetry and the other fields say why a button is off; empty if the button is on.
+	// CannotRetry, CannotEdit, CannotDie, CannotRevive and CannotDelete say why a button is off. They are
+	// empty if the button is on.
 	CannotRetry, CannotEdit, CannotDie, CannotRevive, CannotDelete string
 }
 

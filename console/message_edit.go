@@ -210,7 +210,8 @@ func invalid(text string) error {
 	return &client.APIError{Status: http.StatusBadRequest, Message: text}
 }
 
-// fingerprintOf is equal for equal contents. So a form can tell whether its content was reviewed, and whether a state has changed.
+// fingerprintOf returns equal texts for equal contents. So a form can tell whether its content was reviewed, and whether a
+// state has changed.
 func fingerprintOf(shown any) string {
 	content, err := json.Marshal(shown)
 	if err != nil {

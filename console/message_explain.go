@@ -26,7 +26,8 @@ func failureOf(m *client.MessageDetail) failure {
 	return f
 }
 
-// verified says whether the consumer got past a message; nothing if the message was not delivered.
+// verified says in words whether the consumer got past a message. The text is empty if the message was not
+// delivered.
 func (l locale) verified(verified *client.Verified, reason *client.VerifiedReason) string {
 	switch {
 	case verified == nil:

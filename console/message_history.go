@@ -38,8 +38,8 @@ func (v *visit) readActors(ctx context.Context, id string, actors map[string]str
 	}
 }
 
-// readRequest looks for the message among the newest single retries of its topic. So the page also shows a retry that no worker
-// has claimed yet: the message does not know of such a retry.
+// readRequest looks for the message among the newest single retries of its topic. So the page also shows a retry that no
+// worker has claimed yet: the data of the message do not show such a retry.
 func (v *visit) readRequest(d *messageData) {
 	if d.Status != client.StatusPENDING && d.Status != client.StatusRETRYING {
 		return

@@ -15,8 +15,8 @@ type messageList struct {
 	Pagination client.MessageList_Pagination
 }
 
-// passedOn are the parameters of a page for the API, without own, the page's own parameter. The API also gets unknown parameters
-// and refuses them, so that a misspelt filter does not select everything.
+// passedOn passes the parameters of a page to the API, except own, which only the page has. It passes unknown parameters too.
+// The API refuses them, so a misspelt filter does not select everything.
 func (v *visit) passedOn(list listing, own string) client.RequestOption {
 	passed := without(list.Asked, own)
 	for name, values := range v.URL.Query() {

@@ -40,7 +40,7 @@ func header(key, value string) client.Headers_Item {
 // messagePages are the pages of a message, live and archived.
 var messagePages = []string{"/messages/" + messageID, "/archive/" + messageID}
 
-// openMessage opens a console whose API has one message, and the same in the archive.
+// openMessage opens a console whose API has one message, and the same message in the archive.
 func openMessage(t *testing.T, m client.MessageDetail, change ...func(*Options)) *browser {
 	t.Helper()
 	return open(t, map[string]any{"GET /api/v1/dlq/messages/" + messageID: m, "GET /api/v1/archive/messages/" + messageID: m}, change...)

@@ -17,7 +17,8 @@ type overviewData struct {
 	Cards  []card
 	// Unwell are the troubles that a person has to look after.
 	Unwell []trouble
-	// Arrivals is nil if the arrivals cannot be read. Then ArrivalsError says why. CausesError says so for the causes.
+	// Arrivals is nil if the arrivals cannot be read. Then ArrivalsError says why. CausesError says why the causes
+	// cannot be read.
 	Arrivals      *chart
 	ArrivalsError string
 	Span          string
@@ -46,7 +47,7 @@ const (
 	// causesShown is how many causes the overview and the page of a topic have.
 	causesShown  = 5
 	chartColours = 5
-	// The rate of arrivals is the mean of this many whole minutes.
+	// meanMinutes is the number of whole minutes over which the rate of arrivals is a mean.
 	meanMinutes = 5
 	readyWait   = 3 * time.Second
 	jobsCounted = 100

@@ -45,7 +45,7 @@ func TestEverythingIsBelowTheBasePath(t *testing.T) {
 	}
 	require.Equal(t, "/dlq/console/sign-in", b.post("/sign-out", nil).Header().Get("Location"))
 	root := httptest.NewRequest(http.MethodGet, "/", nil)
-	root.URL.Path = "" // of /dlq/console, once its prefix is off
+	root.URL.Path = "" // the path of a request for /dlq/console after the prefix was removed
 	require.Equal(t, "/dlq/console/", b.send(root).Header().Get("Location"))
 }
 

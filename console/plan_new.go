@@ -55,7 +55,8 @@ func (v *visit) createPlan() (*answer, error) {
 	}
 	form, problem := v.planFormOf(v.PostForm)
 	if err := v.identify(); err != nil {
-		if next := form.path(); isStatus(err, http.StatusUnauthorized) && len(next) <= longestMemory { // keeps the entered fields
+		// The sign-in leads back to the form with the entered fields.
+		if next := form.path(); isStatus(err, http.StatusUnauthorized) && len(next) <= longestMemory {
 			return goTo("/sign-in?" + url.Values{"next": {next}}.Encode())
 		}
 		return nil, err
@@ -107,7 +108,7 @@ func (v *visit) createPlan() (*answer, error) {
 var planFields = []string{"target_topic", "order", "rate_limit", "ramp", "ramp.steps", "ramp.wait", "ramp.max_came_back", "ramp.confirm",
 	"include_suspicious", "reason"}
 
-// longestMemory bounds an address; browsers and proxies refuse long ones.
+// longestMemory bounds an address, since browsers and proxies refuse long addresses.
 const longestMemory = 1800
 
 // memory writes the form for the address of its plan, so that an expired plan can be made again. It is empty for a long form.

@@ -92,7 +92,8 @@ func TestFiltersOfAPlanAreThoseOfItsForm(t *testing.T) {
 	require.Equal(t, query, filtersFrom(back))
 }
 
-// The API takes them: a header or a field of the payload may be there and empty.
+// The API accepts empty values, because a message can have an empty header or an empty field in its
+// payload.
 func TestAPlanIsMadeAgainWithItsEmptyValues(t *testing.T) {
 	t.Parallel()
 	b := open(t, planAPI(planned("delete", map[string]any{"filters": map[string]any{"headers": map[string]string{"h": ""}, "payload": map[string]string{"coupon": ""}}})))

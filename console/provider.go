@@ -37,7 +37,8 @@ const (
 	providerTimeout = 20 * time.Second
 	// patience is how long a page waits for a renewal while its token is valid.
 	patience = 2 * time.Second
-	// shareRenewal is how long requests with the earlier cookie, such as those of another tab, get the tokens of a renewal.
+	// shareRenewal is how long requests with the earlier cookie, such as requests of another tab, get the tokens of a
+	// renewal.
 	shareRenewal = time.Minute
 )
 
@@ -48,7 +49,8 @@ type relying struct {
 	mutex sync.Mutex
 	known *metadata
 	read  time.Time
-	// renewals are by the digests of their refresh tokens. over has the digests of the refresh tokens of people who have just signed out.
+	// renewals has the renewals by the digests of their refresh tokens. over has the digests of the refresh tokens of people
+	// who have just signed out.
 	renewals map[digest]*renewal
 	over     map[digest]bool
 	patience time.Duration // the constant, except in tests
@@ -99,7 +101,8 @@ func (p *relying) discover(ctx context.Context) (*metadata, error) {
 		return nil, providerError{err}
 	}
 	limited := *client
-	limited.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // to keep secrets at the provider
+	// A redirect could send secrets to another server.
+	limited.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	m := &metadata{client: &limited}
 	if m.provider, err = oidc.NewProvider(m.context(ctx), p.Issuer); err != nil {
 		return nil, providerError{err}
@@ -122,7 +125,7 @@ func (p *relying) discover(ctx context.Context) (*metadata, error) {
 	return m, nil
 }
 
-// trusts refuses addresses with plain HTTP, unless the issuer has plain HTTP too.
+// trusts returns false for an address with plain HTTP, unless the issuer has plain HTTP too.
 func (p *relying) trusts(address string) bool {
 	return address == "" || strings.HasPrefix(address, "https://") || strings.HasPrefix(p.Issuer, "http://") && strings.HasPrefix(address, "http://")
 }

@@ -61,7 +61,7 @@ func signedAs(algorithm jose.SignatureAlgorithm, key any) func(map[string]any) {
 	}
 }
 
-// instead lets another handler answer the requests for tokens as long as isOn is set.
+// instead makes another handler answer the requests for tokens while isOn is set.
 func (p *idp) instead(isOn *atomic.Bool, tokens http.HandlerFunc) {
 	p.serves.Store(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/token" && isOn.Load() {
@@ -72,7 +72,7 @@ func (p *idp) instead(isOn *atomic.Bool, tokens http.HandlerFunc) {
 	})
 }
 
-// late lets the answers to requests for tokens wait for release as long as isOn is set.
+// late makes the answers to requests for tokens wait for release while isOn is set.
 func (p *idp) late(isOn *atomic.Bool, release <-chan struct{}) {
 	p.instead(isOn, func(w http.ResponseWriter, r *http.Request) {
 		<-release
@@ -139,7 +139,8 @@ func TestKeysOfTheProviderAreNotFetchedWithoutTLS(t *testing.T) {
 	require.Contains(t, got.text, "which is not https")
 }
 
-// dueFor rewrites the session of a browser: its token is to be renewed now, and ends after some time.
+// dueFor rewrites the session of a browser, so that its token must be renewed now and ends after the given
+// time.
 func (u *person) dueFor(left time.Duration) {
 	u.s.t.Helper()
 	before := requestWith(u.cookies("/dlq/"))
@@ -158,7 +159,7 @@ func (u *person) at(path string) *url.URL {
 	return at
 }
 
-// tab is another tab of the browser, whose request has the cookies of now.
+// tab returns another tab of the browser, which has a copy of the present cookies.
 func (u *person) tab() *person {
 	tab := u.s.person()
 	tab.client.Jar.SetCookies(u.at("/dlq/"), u.cookies("/dlq/"))

@@ -27,7 +27,7 @@ import (
 )
 
 // idp is an OpenID provider and the API that accepts its tokens. Each refresh token is valid once, and using one again ends
-// the session. A test may bend every answer.
+// the session. A test may change every answer.
 type idp struct {
 	t        *testing.T
 	server   *httptest.Server
@@ -176,7 +176,7 @@ func (p *idp) set(change func()) {
 type site struct {
 	t      *testing.T
 	server *httptest.Server
-	// serves the requests; a test may replace it by another replica.
+	// console serves the requests. A test may replace it by another replica.
 	console *Console
 }
 
@@ -255,7 +255,7 @@ func (u *person) stopAt(path string) {
 	}
 }
 
-// cookies are the browser's at a path.
+// cookies returns the browser's cookies for a path.
 func (u *person) cookies(path string) []*http.Cookie {
 	at, err := url.Parse(u.s.server.URL + path)
 	require.NoError(u.s.t, err)

@@ -83,7 +83,7 @@ func (p *relying) finish(ctx context.Context, id digest, r *renewal, refresh str
 }
 
 // signOut prevents requests in progress from restoring a session with the tokens of its renewal. It returns the refresh token
-// to revoke. It returns none if a renewal is running, since the renewal then revokes its new token.
+// to revoke. It returns an empty text if a renewal is running, since the renewal then revokes its new token.
 func (p *relying) signOut(refresh string) string {
 	if refresh == "" {
 		return ""
@@ -110,7 +110,8 @@ func (p *relying) signOut(refresh string) string {
 	return refresh
 }
 
-// signIn allows a refresh token again. Some providers give the refresh token from before the sign-out again.
+// signIn allows a refresh token again. After a new sign-in, some providers give the same refresh token as
+// before the sign-out.
 func (p *relying) signIn(refresh string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -238,7 +239,8 @@ func (t *source) Refused(token string) bool {
 	return true
 }
 
-// take returns the session, and whether to write it to the cookie: it was renewed since the last call, and nobody has signed out of it.
+// take returns the session, and whether it must be written to the cookie. This is so if the session was renewed since the last
+// call, and nobody has signed out of it.
 func (t *source) take() (session, bool) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()

@@ -13,8 +13,8 @@ type session struct {
 	Token string `json:"token"`
 	// Until is when the session ends.
 	Until time.Time `json:"until"`
-	// Refresh is the refresh token of the identity provider. The token is renewed from Renew on, and ends at Expires. All
-	// three are empty after a sign-in by token.
+	// Refresh is the refresh token of the identity provider. The token is renewed from Renew on, and ends at Expires.
+	// Refresh, Renew and Expires are empty after a sign-in by token.
 	Refresh string    `json:"refresh,omitempty"`
 	Renew   time.Time `json:"renew,omitzero"`
 	Expires time.Time `json:"expires,omitzero"`

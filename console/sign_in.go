@@ -75,8 +75,8 @@ func (v *visit) signIn() (*answer, error) {
 // maxToken is the longest token that the API accepts, in bytes. Such a token fits into cookies.
 const maxToken = 8 << 10
 
-// beginSession asks the API about the token of a session, and writes the session if the API accepts the token. Else problem
-// says why not, for people.
+// beginSession asks the API about the token of a session, and writes the session if the API accepts the token. Otherwise
+// problem tells people why not.
 func (v *visit) beginSession(s session) (problem string, err error) {
 	api, err := v.console.options.Connect(client.StaticToken(s.Token))
 	if err != nil {
@@ -106,7 +106,7 @@ func (v *visit) followLink() (*answer, error) {
 	}
 	isRight := subtle.ConstantTimeCompare([]byte(v.PathValue("secret")), []byte(c.options.Link)) == 1
 	if !isRight || !c.linkUsed.CompareAndSwap(false, true) {
-		return goTo("/sign-in") // leads a person who has followed the link before on to the pages
+		return goTo("/sign-in") // the sign-in leads people on to the pages if they have used the link before
 	}
 	if _, err := c.writeSession(v.writer, v.Request, session{Token: "link", Until: endOfSession()}); err != nil {
 		return nil, err

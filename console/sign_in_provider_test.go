@@ -184,7 +184,7 @@ func TestTabsThatRenewAtOnceStaySignedIn(t *testing.T) {
 		tabs.Go(func() {
 			tab := s.person()
 			at, _ := url.Parse(s.server.URL + "/dlq/")
-			tab.client.Jar.SetCookies(at, before) // as the tab had them when it sent its request
+			tab.client.Jar.SetCookies(at, before) // the cookies that the tab had when it sent its request
 			got := tab.get("/dlq/me")
 			require.Equal(t, "/dlq/me", got.address.Path)
 		})
@@ -208,7 +208,7 @@ func TestAnotherReplicaHasRenewedTheSessionAlready(t *testing.T) {
 	require.Equal(t, "/dlq/me", u.get("/dlq/me").address.Path, "the other replica renews")
 	after := u.cookies("/dlq/")
 	s.console, other.console = other.console, s.console
-	late := s.person() // sent its request with the former cookie; meanwhile the browser gets the new one
+	late := s.person() // its request has the former cookie, and meanwhile the browser gets the new cookie
 	late.client.Jar.SetCookies(at, before)
 	late.client.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
 		late.client.Jar.SetCookies(at, after)

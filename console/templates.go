@@ -160,7 +160,8 @@ func utc(at time.Time) string {
 	return at.UTC().Format(layout) + " UTC"
 }
 
-// ending is the end of an id for a list. Ids of the same minutes begin alike.
+// ending returns the end of an id, for a list. The ids of messages of the same minutes begin with the same
+// characters.
 func ending(id string) string {
 	if len(id) <= 8 {
 		return id

@@ -104,7 +104,8 @@ func TestEveryTextWithANumberHasAPlural(t *testing.T) {
 	}
 }
 
-// Names and texts of strangers stand in a bdi. They may have characters that hide, or turn the order of what follows.
+// Names and texts of strangers stand in a bdi. They may have invisible characters, and characters that change the
+// direction of the text after them.
 func TestTemplatesMakeTheCharactersOfStrangersVisible(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("templates/*.html")

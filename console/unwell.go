@@ -37,7 +37,7 @@ func (v *visit) readiness(ctx context.Context) []trouble {
 	return v.away(err)
 }
 
-// away reads the answer of GET /readyz, which is an error if a service is away.
+// away reads the answer of GET /readyz, which is an error if a service is unavailable.
 func (v *visit) away(err error) []trouble {
 	if err == nil {
 		return nil

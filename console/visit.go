@@ -113,7 +113,7 @@ func (v *visit) query(name string) *string {
 	return optional(v.URL.Query().Get(name))
 }
 
-// asked returns those parameters of the page that are not empty.
+// asked returns the named parameters of the page that are not empty.
 func (v *visit) asked(names ...string) url.Values {
 	asked := url.Values{}
 	for _, name := range names {
@@ -143,8 +143,8 @@ func (v *visit) back(fallback string) string { return ownPath(v.PostFormValue("b
 // maxPath is the longest path to go back to, in bytes.
 const maxPath = 8 << 10
 
-// ownPath returns a path of this console, and the fallback for everything else. Browsers read a backslash as a slash and leave
-// out tabs and line ends; two dots could lead out of Base. Servers refuse paths that are longer than maxPath.
+// ownPath returns a path of this console unchanged, and the fallback for everything else. Browsers read a backslash as a
+// slash, and leave out tabs and line ends. Two dots could lead out of Base. Servers refuse paths that are longer than maxPath.
 func ownPath(path, fallback string) string {
 	to, err := url.Parse(path)
 	if err != nil || len(path) > maxPath || to.Scheme != "" || to.Host != "" || to.User != nil ||

@@ -3,7 +3,8 @@ package console
 // wording has the texts of the pages for words of the API, in English and in Japanese.
 type wording map[string][2]string
 
-// wordings are by their subjects. TestEveryTextHasItsTranslation reads them.
+// wordings has the wordings by their subjects, such as the state of a cause. TestEveryTextHasItsTranslation
+// reads them.
 var wordings = map[string]wording{
 	"state": {
 		"open":    {"open", "未対応"},
