@@ -63,13 +63,12 @@ func plainLane(ctx context.Context, s timedStore, publisher activities.Publisher
 	}
 }
 
-// starters is how many workflows are started concurrently. More would only queue in the
+// starters is how many workflows are started concurrently. Further starts would only wait for the
 // connection.
 const starters = 64
 
-// oneByOne retries every message of a topic with its own workflow. It starts the workflows
-// as fast as it can, and polls the table for the end, which costs the server less than a
-// wait for each workflow.
+// oneByOne retries every message of a topic with its own workflow. It starts the workflows as fast as it
+// can. For the end it polls the table, which costs the server less than a wait for each workflow.
 func (e *engine) oneByOne(ctx context.Context, db *database, topic string) (messages int, took time.Duration, err error) {
 	var ids [][16]byte
 	err = db.pool.QueryRow(ctx, "SELECT array_agg(id) FROM dlq.dlq_messages WHERE dlq_topic = $1 AND status = 'PENDING'", topic).Scan(&ids)
@@ -100,8 +99,8 @@ func (e *engine) oneByOne(ctx context.Context, db *database, topic string) (mess
 		}
 	}
 	took = time.Since(started)
-	// The next run has messages with the same ids, and must not join a workflow of this
-	// run.
+	// This loop waits until all workflows have ended. The next run has messages with the same ids, and its
+	// retries would join a running workflow.
 	for _, execution := range executions {
 		if _, err := e.client.AwaitRetryMessage(ctx, execution); err != nil {
 			return 0, 0, err

@@ -16,8 +16,8 @@ type bound struct {
 }
 
 // bounds are for the lines whose values differ little between quick runs, even on a busy machine. These lines
-// count things, compare processor time, or are far from their targets. Each bound leaves a margin to the worst
-// of 20 runs: go run ./bench -quick -runs 20 -rows 3,4,15,16.
+// count things, compare processor times, or are far better than their targets. Each bound leaves a margin
+// beyond the worst of 20 runs: go run ./bench -quick -runs 20 -rows 3,4,15,16.
 var bounds = []bound{
 	{3, "bulk retry vs a workflow for each message", goal{atLeast: 50}, 197, 404},
 	{4, "history events for 1,000 messages", goal{atMost: 16}, 9.25, 10.8},

@@ -45,7 +45,7 @@ func connect(ctx context.Context, addresses []string, stopServer func(context.Co
 
 func (k *broker) stop(ctx context.Context) {
 	k.client.Close()
-	_ = k.stopServer(ctx) // its state is not needed
+	_ = k.stopServer(ctx) // an error does not matter, since nobody needs the broker's state
 }
 
 // publisher makes a publisher with the programs' defaults.
@@ -64,7 +64,7 @@ func (k *broker) written(ctx context.Context, topic string) (int64, error) {
 	return written, err
 }
 
-// deleteRecords deletes the records of a topic, which are in this process's memory.
+// deleteRecords deletes the records of a topic, since the broker keeps them in the memory of this process.
 func (k *broker) deleteRecords(ctx context.Context, topic string) error {
 	offsets, err := k.admin.ListEndOffsets(ctx, topic)
 	if err != nil {

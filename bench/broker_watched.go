@@ -47,7 +47,7 @@ func startWatched(ctx context.Context, takes time.Duration, topics ...string) (*
 	return w, err
 }
 
-// record records the batches of a request, which the broker appends next.
+// record notes the batches of a request before the broker appends them.
 func (w *watched) record(request kmsg.Request) {
 	produce, ok := request.(*kmsg.ProduceRequest)
 	if !ok {

@@ -19,8 +19,8 @@ const (
 	maxReach = 3.0
 )
 
-// chart draws every row that has a target as a bar. The length of a bar shows how many
-// times better than its target the result is; the target is a vertical line.
+// chart draws every row that has a target as a bar. The length of a bar shows how many times better the
+// result is than its target. A vertical line marks the target.
 func chart(rows []row) string {
 	var judged []row
 	for _, r := range rows {
@@ -59,7 +59,7 @@ func chart(rows []row) string {
 	return s.String()
 }
 
-// reachOf is how many times better than its target a row is; 1 meets it exactly.
+// reachOf returns how many times better a row is than its target. The value 1 meets the target exactly.
 func reachOf(r row) float64 {
 	value := r.judged.median()
 	if r.goal.atLeast > 0 {

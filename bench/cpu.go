@@ -13,9 +13,9 @@ import (
 // Go supports.
 const ticks = 100
 
-// postgresCPU is the processor time that the server's processes have used so far,
-// including those of closed connections. A busy machine disturbs it far less than
-// elapsed time. It is 0 on systems without /proc.
+// postgresCPU is the processor time that the server's processes have used so far, including those of closed
+// connections. A busy machine disturbs processor time far less than elapsed time. The result is 0 on
+// systems without /proc.
 func (b *bench) postgresCPU() time.Duration {
 	text, err := os.ReadFile(filepath.Join(b.dir, "postgres", "data", "postmaster.pid"))
 	if err != nil {
@@ -36,7 +36,7 @@ func (b *bench) postgresCPU() time.Duration {
 		}
 		switch {
 		case filepath.Base(filepath.Dir(path)) == server:
-			used += sumOf(fields[11:15]) // of the server and of its ended children
+			used += sumOf(fields[11:15]) // the times of the server and of its ended children
 		case fields[1] == server:
 			used += sumOf(fields[11:13])
 		}
@@ -46,7 +46,7 @@ func (b *bench) postgresCPU() time.Duration {
 
 func sumOf(fields []string) (sum int64) {
 	for _, field := range fields {
-		n, _ := strconv.ParseInt(field, 10, 64) // always numbers
+		n, _ := strconv.ParseInt(field, 10, 64) // the fields are always numbers
 		sum += n
 	}
 	return sum

@@ -36,12 +36,12 @@ func (b *bench) open(ctx context.Context, name string) (*database, error) {
 		return nil, err
 	}
 	store := postgres.New(pool, b.topics)
-	store.Outbox = true // as in production
+	store.Outbox = true // as in the programs
 	return &database{name: name, pool: pool, store: store}, nil
 }
 
-// create creates a database with the schema and the messages of the given topics. As long after
-// the ingest, the tables are vacuumed, analysed and checkpointed.
+// create creates a database with the schema and the messages of the given topics. Then it runs VACUUM,
+// ANALYZE and CHECKPOINT, so that the tables are as long after an ingest.
 func (b *bench) create(ctx context.Context, name string, topics ...seedTopic) (*database, error) {
 	if err := b.postgres.EnsureDatabase(ctx, name); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (b *bench) create(ctx context.Context, name string, topics ...seedTopic) (*
 	return db, nil
 }
 
-// template creates a database for copyOf, unless the database exists.
+// template creates a database that copyOf can copy, unless the database exists.
 func (b *bench) template(ctx context.Context, name string, topics ...seedTopic) error {
 	if b.templates[name] {
 		return nil

@@ -104,7 +104,7 @@ func (e *engine) complete(ctx context.Context, j *job, messages int) error {
 	return nil
 }
 
-// timings sums the time that lanes wait for each step.
+// timings adds up the time that lanes wait for the store and for the publisher.
 type timings struct {
 	store, publish atomic.Int64
 	turn           *turn
@@ -143,13 +143,13 @@ func (s timedStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []
 	return s.Store.FinalizePage(ctx, lane, outcomes)
 }
 
-// OpenLane only counts as a call: it comes between two time slices of a lane.
+// OpenLane counts as a call, but its time is not added, because it runs between two time slices of a lane.
 func (s timedStore) OpenLane(ctx context.Context, bulk dlq.ID, number int, attempt dlq.LaneAttempt) (dlq.Lane, error) {
 	defer s.t.turn.begin()()
 	return s.Store.OpenLane(ctx, bulk, number, attempt)
 }
 
-// ClaimedPage only counts as a call, as OpenLane does.
+// ClaimedPage counts as a call, but its time is not added, as with OpenLane.
 func (s timedStore) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (dlq.LaneClaim, error) {
 	defer s.t.turn.begin()()
 	return s.Store.ClaimedPage(ctx, lane, bytes)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// makeTargets are the targets of the Makefile that run the benchmark, by their arguments.
+// makeTargets has the targets of the Makefile that run the benchmark, by the arguments of the benchmark.
 var makeTargets = map[string]string{
 	"": "make bench", "-quick": "make bench-quick", "-soak 30m": "make soak",
 	"-rows 14,19 -stored 10000000 -bare -out ": "make bench-large",
@@ -22,7 +22,7 @@ func command(args []string) string {
 	return "go run ./bench " + joined
 }
 
-// commit names the measured code, as far as git knows it.
+// commit returns a name for the measured code: the commit, as far as git can tell.
 func commit(ctx context.Context) string {
 	head, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD").Output()
 	if err != nil {

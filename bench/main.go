@@ -1,8 +1,7 @@
-// Command bench measures the manager with real services, which it starts in a
-// temporary folder: PostgreSQL with the durability of production, Temporal's
-// development server, an in-process Kafka broker, and for some rows the released
-// programs. Most rows are ratios to a baseline. Both sides are measured alternately, so
-// that a slow or busy machine slows both down.
+// Command bench measures the manager with real services, which it starts in a temporary folder: PostgreSQL
+// with the durability of production, Temporal's development server, an in-process Kafka broker, and for
+// some rows the released programs. Most rows of its table are ratios to a baseline. The measurements of
+// both sides alternate, so that a slow or busy machine slows both sides down.
 //
 //	go run ./bench                  everything, about half an hour
 //	go run ./bench -quick           a fiftieth of the sizes; fails if a stable line is beyond its bound
@@ -45,12 +44,12 @@ type options struct {
 	rows  []int
 	// out is the folder of bench.md and bench.svg; empty writes neither.
 	out string
-	// profile is the folder of profiles and statement statistics; empty for none, since
-	// they cost a few percent.
+	// profile is the folder of profiles and statement statistics. It is empty by default, since they cost a
+	// few percent of the speed.
 	profile string
 
-	// The numbers of messages: messages in a bulk retry, few in a short bulk retry, stored
-	// in the large table. single is how many messages get a workflow each in row 3.
+	// Numbers of messages: messages in a bulk retry, few in a short bulk retry, and stored in the large
+	// table. In row 3, single messages have a workflow each.
 	messages, few, stored, single int
 	lanes                         int
 	// command is the command line that makes the report, commit is the measured code.
@@ -60,8 +59,8 @@ type options struct {
 	// bare leaves out payloads and bodies of the large table, for rows that do not read
 	// them.
 	bare bool
-	// soak is how long the soak lasts, which replaces the rows; 0 for no soak. soakRate is how many
-	// dead letters arrive each second in it.
+	// soak is how long the soak test lasts, which replaces the rows; 0 for no soak test. soakRate is how
+	// many dead letters arrive each second in the soak test.
 	soak     time.Duration
 	soakRate int
 	// calls is how many calls are timed in each run of a row that measures single calls.
@@ -94,7 +93,7 @@ var measurements = []struct {
 	{[]int{17}, (*bench).measureChanges},
 	{[]int{24}, (*bench).measureArchive},
 	{[]int{18}, (*bench).measureAccess},
-	{[]int{5, 10}, (*bench).measureMemory}, // last: it closes the large table
+	{[]int{5, 10}, (*bench).measureMemory}, // the last measurement, since it closes the large table
 }
 
 // allRows are the numbers of the rows, sorted.

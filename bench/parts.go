@@ -103,8 +103,8 @@ type temporal struct {
 	version string
 }
 
-// startTemporal starts a server with its state in memory. This is the fastest setting for
-// the baseline with a workflow for each message, so the comparison is fair.
+// startTemporal starts a server with its state in memory. The baseline with a workflow for each message is
+// fastest with this setting, so the comparison is fair.
 func (b *bench) startTemporal(ctx context.Context, name string, tuned bool) (*temporal, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -133,7 +133,7 @@ func (b *bench) startTemporal(ctx context.Context, name string, tuned bool) (*te
 
 func (t *temporal) stop(ctx context.Context) {
 	t.client.Close()
-	_ = t.server.Stop(ctx) // an error is harmless, as the state is not needed
+	_ = t.server.Stop(ctx) // an error does not matter, since nobody needs the server's state
 }
 
 // close stops all parts and removes their folder.

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// build builds the programs, unless it has done so.
+// build builds the programs, unless they are built already.
 func (b *bench) build(ctx context.Context) error {
 	if b.programs != "" {
 		return nil
@@ -60,8 +60,8 @@ func (b *bench) newSite(db *database, k *broker, t *temporal) *site {
 	return &site{db: db, broker: k, temporal: t, queue: fmt.Sprintf("bench-%d", queues.Add(1))}
 }
 
-// start runs the api or the worker and waits until it is ready. more are further variables
-// of its environment.
+// start runs the api or the worker and waits until it is ready. more are further variables of the process's
+// environment.
 func (b *bench) start(ctx context.Context, s *site, name string, more ...string) (*program, error) {
 	if err := b.build(ctx); err != nil {
 		return nil, err

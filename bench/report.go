@@ -38,7 +38,7 @@ func (g goal) String() string {
 	return "–"
 }
 
-// verdict tells whether the median meets the target. A quick run has no verdicts but bounds.
+// verdict tells whether the median meets the target. A quick run has bounds instead of verdicts.
 func (b *bench) verdict(r row) string {
 	switch {
 	case b.quick || r.goal == goal{}:

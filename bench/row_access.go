@@ -69,7 +69,8 @@ func readMessage(ctx context.Context, base, token string, id dlq.ID) error {
 	if err != nil {
 		return err
 	}
-	if _, err = io.Copy(io.Discard, response.Body); response.StatusCode != http.StatusOK { // a read body lets the connection be reused
+	// The connection can be reused once the body is read.
+	if _, err = io.Copy(io.Discard, response.Body); response.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s answered %d", request.URL, response.StatusCode)
 	}
 	return errors.Join(err, response.Body.Close())

@@ -19,7 +19,7 @@ const (
 	archiveBatch = 1000
 	// archiveProbes limits the timed calls of each kind.
 	archiveProbes = 4000
-	// archivePeriod is how long the archive runs, and then how long it rests.
+	// archivePeriod is the length of each run of the archive, and of each rest after a run.
 	archivePeriod = 2 * time.Second
 )
 
@@ -102,8 +102,8 @@ type archiveProbe struct {
 	archiving *atomic.Bool
 }
 
-// run alternates both kinds of calls, and lets the archive run in every second period. It returns the times of the
-// calls in milliseconds.
+// run alternates ingests and single retries, and lets the archive run in every second period. It returns the times
+// of the calls in milliseconds.
 func (p *archiveProbe) run(ctx context.Context) (alone, beside [2]spread, err error) {
 	started := time.Now()
 	for {

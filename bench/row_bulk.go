@@ -9,8 +9,8 @@ import (
 	"dlqmanager/activities"
 )
 
-// bulkTopic is for bulk retries, singleTopic for a workflow for each message. The template
-// "bulk" has both.
+// bulkTopic is for bulk retries. singleTopic is for retries with a workflow for each message. The template
+// "bulk" has messages of both topics.
 const (
 	bulkTopic   = "orders"
 	singleTopic = "payments"
@@ -22,7 +22,7 @@ type bulkRun struct {
 	single, events         spread
 }
 
-// bulkResult has the results of a side in each run. They are for each message, except the rate.
+// bulkResult has the results of a side in each run. wal and cpu are per message.
 type bulkResult struct {
 	rate, wal, cpu spread
 	shares         string
@@ -73,7 +73,7 @@ type bulkSide struct {
 
 // sender sends all messages of a database.
 type sender struct {
-	send, check func(context.Context) error // check is not measured
+	send, check func(context.Context) error // the time of check is not measured
 	close       func()
 }
 

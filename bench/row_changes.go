@@ -40,7 +40,7 @@ func (b *bench) measureChanges(ctx context.Context) error {
 	}
 	for _, action := range dlq.JobKinds {
 		if plainChanges[action] == "" {
-			continue // a restore reads the archive, which is empty here
+			continue // a restore reads the archive, which is empty in this database
 		}
 		template := "bulk"
 		if action == dlq.KindRevive {

@@ -11,8 +11,8 @@ import (
 	"dlqmanager/dlq"
 )
 
-// measureConsole measures the first view of pages of the console, with the large table and its 10,000 groups: the time from
-// the request to the last byte, which includes all calls of the API that the page makes.
+// measureConsole measures the first view of pages of the console, with the large table and its 10,000 groups. The time from
+// the request to the last byte includes all calls of the API that the page makes.
 func (b *bench) measureConsole(ctx context.Context) (err error) {
 	large, err := b.largeTable(ctx)
 	if err != nil {

@@ -91,7 +91,7 @@ func (b *bench) crashOnce(ctx context.Context, s *site, messages int) (gap time.
 	return gap, twice, err
 }
 
-// awaitWritten waits until a topic has received that many records.
+// awaitWritten waits until a topic has received this number of records.
 func (s *site) awaitWritten(ctx context.Context, topic string, records int64) error {
 	for {
 		written, err := s.broker.written(ctx, topic)

@@ -27,7 +27,8 @@ import (
 // endpointConcurrency is the default of an endpoint's concurrency in the configuration.
 const endpointConcurrency = 16
 
-// measureEndpoint compares a bulk retry to an HTTP endpoint with a loop that only sends.
+// measureEndpoint measures a bulk retry whose target is an HTTP endpoint. The baseline is a loop that only
+// sends.
 func (b *bench) measureEndpoint(ctx context.Context) error {
 	if err := b.template(ctx, "endpoint", seedTopic{name: bulkTopic, pending: b.few}); err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 	"dlqmanager/workflows"
 )
 
-// measureFlat measures operations whose time must not grow with the table: the summary of
-// all topics, from which the gauges are computed too, the start of a job, and reads of
-// groups. A job of another topic runs meanwhile. The small table has the same topics.
+// measureFlat measures operations whose time must not grow with the table: the start of a job, reads of
+// groups, and the summary of all topics, which the metrics use too. A job of another topic runs meanwhile.
+// The operations are compared with the same operations on a small table with the same topics.
 func (b *bench) measureFlat(ctx context.Context) (err error) {
 	large, err := b.largeTable(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (b *bench) flatRow(ctx context.Context, number int, name string, call func(
 	return nil
 }
 
-// besideAJob times a call while a job of another topic runs, in milliseconds.
+// besideAJob returns the time of a call in milliseconds, while a job of another topic runs.
 func besideAJob(ctx context.Context, db *database, call func(context.Context, *database) error) (took float64, err error) {
 	other, err := createBulk(ctx, db, fewTopic+".dlq")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// handInBatch is how many dead letters a request hands in.
+// handInBatch is how many dead letters one request to the API hands in.
 const handInBatch = 100
 
 // measureHandIn compares an API that receives dead letters over HTTP with a worker that ingests

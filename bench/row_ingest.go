@@ -17,11 +17,11 @@ import (
 // ingestBatch is about the size of one poll of a busy topic.
 const ingestBatch = 500
 
-// measureIngest compares the ingest into PostgreSQL with COPY, the fastest way into a
-// table: in the same batches, and with one COPY for each connection. The ingest commits each
-// batch before the next. COPY does not detect duplicates, and its rows are already encoded.
-// The second part has dead letters of Spring's retry topics, which have the most headers and
-// a stack trace. In this part our side also decodes the records.
+// measureIngest compares the ingest into PostgreSQL with COPY, the fastest way into a table. There are two
+// baselines: COPY in the same batches as the ingest, and one COPY for each connection. The ingest commits
+// each batch before the next. COPY does not detect duplicates, and its rows are already encoded. The second
+// part has dead letters of Spring's retry topics, which have the most headers and a stack trace. In the
+// second part, our side also decodes the records.
 func (b *bench) measureIngest(ctx context.Context) error {
 	if err := b.template(ctx, "empty"); err != nil {
 		return err
@@ -62,8 +62,8 @@ func (b *bench) ingestInput(ctx context.Context, samples []dlq.Arrival, topics *
 
 func (b *bench) compareIngest(ctx context.Context, in *ingestInput, label, title string) error {
 	messages := len(in.arrivals)
-	// Unlike in a worker, the messages of the whole run are in this process's memory, so
-	// that frequent garbage collections would slow the measurement.
+	// In a worker only a few batches are in memory. This process has the messages of the whole run in
+	// memory, so frequent garbage collections would slow the measurement down.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	var ours, batches, whole spread
 	for run := range b.runs {
@@ -130,7 +130,7 @@ func storeArrivals(ctx context.Context, db *database, arrivals []dlq.Arrival) er
 	return err
 }
 
-// store is our side. If topics is set, it first decodes records, as the ingest does.
+// store is our side of the comparison. If topics is set, it first decodes records, as the ingest does.
 func (in *ingestInput) store(ctx context.Context, db *database, arrivals []dlq.Arrival) error {
 	if in.topics == nil {
 		return storeArrivals(ctx, db, arrivals)
@@ -161,7 +161,7 @@ func (in *ingestInput) copy(ctx context.Context, db *database, arrivals []dlq.Ar
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback(ctx) }() // no effect after the commit
+	defer func() { _ = tx.Rollback(ctx) }() // the rollback has no effect after the commit
 	_, err = tx.CopyFrom(ctx, pgx.Identifier{"dlq", "dlq_message_bodies"}, bodyColumns,
 		pgx.CopyFromSlice(len(arrivals), func(i int) ([]any, error) {
 			a := &arrivals[i]

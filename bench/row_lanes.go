@@ -66,7 +66,8 @@ func (b *bench) rowsRead(ctx context.Context, db *database, k *broker, lanes int
 	return (after - before) / float64(b.few), err
 }
 
-// rowsReadSoFar first ends all sessions, since a session reports its statistics at its end.
+// rowsReadSoFar returns the number of rows that PostgreSQL has read in the database. It first ends all
+// sessions, since a session reports its statistics when it ends.
 func rowsReadSoFar(ctx context.Context, db *database) (rows float64, err error) {
 	db.pool.Reset()
 	for others := 1; err == nil && others > 0; {

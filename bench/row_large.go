@@ -25,8 +25,8 @@ var largeSizes = []struct {
 
 const largeTopic = "media"
 
-// measureLarge retries messages with large values in a worker. At the same time, the worker
-// ingests as many such messages.
+// measureLarge retries messages with large values in a worker. At the same time, the worker ingests the
+// same number of messages with such values.
 func (b *bench) measureLarge(ctx context.Context) error {
 	if err := b.template(ctx, "empty"); err != nil {
 		return err

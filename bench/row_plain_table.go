@@ -40,16 +40,15 @@ func (b *bench) plainTable(ctx context.Context) error {
 		"DROP SCHEMA ours CASCADE", "VACUUM (FREEZE, ANALYZE)", "CHECKPOINT")
 }
 
-// The statements of a page. The index on created_at serves as a keyset: a lane continues
-// after its last page, past all messages that it has sent. The index on status has no
-// such order, and its scan begins with the dead entries of earlier retries. created_at
-// suffices as a key: a message of the same time that was claimed before is no longer
-// PENDING.
+// The statements of a page. The index on created_at serves as a keyset: a lane continues after its last
+// page, past all messages that it has sent. The index on status has no such order, and its scan begins with
+// the dead entries of earlier retries. created_at suffices as a key. A claim may start at the created_at of
+// the last page again, because the messages that were claimed before are no longer PENDING.
 //
-// If each lane claims a share by a hash of the id, the loop is at best 6 % faster. But the
-// server cannot estimate such a share: in two of four runs claims became many times
-// slower. So lanes only skip locked rows. In finalizePlainSQL, the expression on status hides
-// the index from the planner, which expects no RETRYING messages. This saves up to 5 %.
+// With a share for each lane by a hash of the id, the loop was at best 6 % faster. But the server cannot
+// estimate such a share: in two of four runs, claims became many times slower. So lanes only skip locked
+// rows. In finalizePlainSQL, the expression on status hides the index from the planner, which expects no
+// RETRYING messages. This saves up to 5 %.
 const (
 	claimPlainSQL = `
 UPDATE dlq.dlq_messages m

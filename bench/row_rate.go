@@ -19,9 +19,9 @@ const (
 	// firstRate is the first rate limit of the job, and secondRate the later rate limit, in
 	// messages per second.
 	firstRate, secondRate = 500, 200
-	// rateTolerance is how far the messages of a second may differ from the new rate and
-	// still count as this rate. A claim takes a tenth of a second's messages, so a second
-	// contains nine to eleven claims.
+	// rateTolerance is how far the messages of a second may differ from the new rate and still count as
+	// this rate. A claim takes the messages of a tenth of a second, so a second contains nine to eleven
+	// claims.
 	rateTolerance = 0.15
 	// rateTries limits the starts of a job. A job is started again if Temporal has given
 	// all its lanes to one worker.
@@ -142,8 +142,8 @@ func (b *bench) rateOnce(ctx context.Context, sizes rateSizes) (found rateResult
 	return found, nil
 }
 
-// startShared starts a job and returns when both workers have sent some of its messages.
-// k has only batches of this job then.
+// startShared starts a job and returns when both workers have sent some of its messages. Then k has only
+// batches of this job.
 func (b *bench) startShared(ctx context.Context, s *site, client *workflows.Client, k *watched) (dlq.Job, error) {
 	for range rateTries {
 		k.reset()
@@ -151,7 +151,7 @@ func (b *bench) startShared(ctx context.Context, s *site, client *workflows.Clie
 		if err != nil {
 			return job, err
 		}
-		// After 1.5 s each lane has sent several times.
+		// After 1.5 s each lane has sent several pages.
 		var appends []appended
 		for deadline := time.Now().Add(10 * time.Second); len(appends) == 0 || time.Since(appends[0].at) < 1500*time.Millisecond; {
 			if time.Now().After(deadline) {
@@ -171,7 +171,7 @@ func (b *bench) startShared(ctx context.Context, s *site, client *workflows.Clie
 		if err := client.SteerJob(ctx, nil, job, dlq.Command{Name: dlq.CommandCancel}); err != nil {
 			return job, err
 		}
-		_, _ = client.AwaitJob(ctx, job) // its error is the cancellation
+		_, _ = client.AwaitJob(ctx, job) // its error is that the job was cancelled
 	}
 	return dlq.Job{}, errors.New("one worker got all lanes every time")
 }
@@ -188,16 +188,16 @@ func changeRate(ctx context.Context, job string, perSecond int) error {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	// A 202 is fine too, since the batches at the broker show the change.
+	// The status 202 is accepted too, since the batches at the broker show the change.
 	if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode/100 != 2 {
 		return fmt.Errorf("change of the rate limit: %s: %s", response.Status, body)
 	}
 	return nil
 }
 
-// worstOff is the largest deviation of any window between two times, as a share of the
-// expected number. The fullest window ends with an append, and the emptiest window begins
-// just after an append.
+// worstOff returns the largest deviation of the number of records in a window between two times, as a share
+// of the expected number. The fullest window ends with an append, and the emptiest window begins just after
+// an append.
 func worstOff(appends []appended, from, until time.Time, window time.Duration, perSecond float64) float64 {
 	want, worst := perSecond*window.Seconds(), 0.0
 	for _, a := range appends {

@@ -10,9 +10,8 @@ import (
 	"dlqmanager/workflows"
 )
 
-// scaleAck is how long the broker takes for each produce request, as if it replicated over
-// a long distance. So the connection of each worker is the limit, and the processors are
-// idle.
+// scaleAck is how long the broker takes for each produce request, as if it replicated over a long distance.
+// So the connection of each worker limits the speed, and the processors are idle.
 const scaleAck = 100 * time.Millisecond
 
 // measureScale adds a worker process to a running bulk retry.
@@ -58,8 +57,8 @@ func (b *bench) measureScale(ctx context.Context) error {
 	return nil
 }
 
-// scaleOnce returns the rate of a job after its first quarter. If joins is set, a second
-// worker joins then; share is the part of the remaining messages that it has sent.
+// scaleOnce returns the rate of a job after its first quarter. If joins is set, a second worker joins after
+// the first quarter, and share is the part of the remaining messages that this worker has sent.
 func (b *bench) scaleOnce(ctx context.Context, messages int, joins bool) (speed, share float64, err error) {
 	db, err := b.copyOf(ctx, "scale")
 	if err != nil {

@@ -129,7 +129,7 @@ func silentServer(ctx context.Context) (net.Listener, error) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 	})}
-	go func() { _ = server.Serve(listener) }() // ends with the listener
+	go func() { _ = server.Serve(listener) }() // Serve ends when the listener is closed
 	return listener, nil
 }
 

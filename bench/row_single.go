@@ -13,7 +13,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// singleWarmUp is the number of untimed calls before the timed ones.
+// singleWarmUp is the number of untimed calls before the timed calls.
 const singleWarmUp = 5
 
 // singleServer is a Temporal server for single retries.
@@ -25,8 +25,8 @@ type singleServer struct {
 	rest time.Duration
 }
 
-// measureSingle retries messages one at a time: over REST with the released programs,
-// and directly, with the same claim, publish and finalize but without Temporal.
+// measureSingle retries messages one at a time, over REST with the released programs. The baseline has the
+// same claim, publish and finalize, but no Temporal.
 func (b *bench) measureSingle(ctx context.Context) error {
 	need := 2 * b.runs * (b.calls + singleWarmUp)
 	if err := b.template(ctx, "single", seedTopic{name: singleTopic, pending: need}); err != nil {
@@ -40,8 +40,8 @@ func (b *bench) measureSingle(ctx context.Context) error {
 	for _, server := range []singleServer{
 		{"tuned Temporal server", b.tuned,
 			"the API and the worker are separate processes; the call waits for the result", 100 * time.Millisecond},
-		// The rest is longer: with the rate limit of this server, a retry would otherwise
-		// wait for the previous retry.
+		// This server limits the rate of tasks. With a shorter rest, a retry would wait because of the
+		// previous retry.
 		{"default Temporal development server", untuned,
 			"that server hands out 20 tasks a second, and one retry takes several", 300 * time.Millisecond},
 	} {

@@ -34,7 +34,7 @@ func (b *bench) topicsWith(stored int) []seedTopic {
 	}
 }
 
-// withOthers adds the messages of -beside.
+// withOthers adds the messages that the flag -beside asks for.
 func (b *bench) withOthers(topics ...seedTopic) []seedTopic {
 	if b.beside == 0 {
 		return topics

@@ -40,9 +40,9 @@ var sampleErrors = []string{
 	"too many requests, try again later", "signature does not match", "unexpected end of JSON input",
 }
 
-// sampleArrivals are a shop's orders as JSON of valueBytes bytes, each with a key and the
-// headers of a typical consumer and its tracing. Their values are the same in every run of
-// the program.
+// sampleArrivals returns messages with a shop's orders as JSON of valueBytes bytes. Each message has a key,
+// and the headers of a typical consumer and of its tracing. Their values are the same in every run of the
+// program.
 func sampleArrivals() []dlq.Arrival {
 	random := rand.New(rand.NewPCG(1, 2)) // a fixed seed
 	arrivals := make([]dlq.Arrival, sampleCount)
@@ -108,7 +108,7 @@ func copies(samples []dlq.Arrival, n int) []dlq.Arrival {
 	return arrivals
 }
 
-// springSamples are the samples as the recoverer of Spring's retry topics writes them.
+// springSamples returns the samples with the headers that the recoverer of Spring's retry topics writes.
 func springSamples(samples []dlq.Arrival, topics *dlq.Topics) []dlq.Arrival {
 	const class = "org.springframework.kafka.listener.ListenerExecutionFailedException"
 	spring := make([]dlq.Arrival, len(samples))

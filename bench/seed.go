@@ -29,7 +29,7 @@ const someGroups = 20
 
 func (t seedTopic) dlqTopic() string { return t.name + ".dlq" }
 
-// seedChunk is how many rows one INSERT writes. So few rows are sorted in memory, and are
+// seedChunk is how many rows one INSERT writes. The server can sort so few rows in memory, so they are
 // stored in the order of arrival.
 const seedChunk = 50_000
 
@@ -81,7 +81,7 @@ func (b *bench) seed(ctx context.Context, db *database, topics []seedTopic) erro
 				return err
 			}
 		}
-		// The INSERTs have deleted the signatures of their groups, since they are not the ingest.
+		// Triggers have deleted the signatures of the groups, because these INSERTs are not the ingest's.
 		if err := db.exec(ctx, fmt.Sprintf(`
 			INSERT INTO dlq.dlq_group_signatures (group_id, bits)
 			SELECT public.group_of('%s', g.n), bit_or(s.bits)

@@ -26,7 +26,7 @@ func between(series []point, from, to time.Duration) (values spread) {
 // windows returns the values of a series in the two windows that are compared.
 func (s *soak) windows(name string) (first, last spread) {
 	warm, length := soakWarm, soakWindow
-	if s.soak < warm+2*length { // a short run, to try it
+	if s.soak < warm+2*length { // a short run, to try the test
 		warm, length = s.soak/3, s.soak/3
 	}
 	return between(s.series[name], warm, warm+length), between(s.series[name], s.soak-length, s.soak+time.Hour)
@@ -108,7 +108,7 @@ func (s *soak) chart() string {
 	return t.String()
 }
 
-// medians are the medians of each half minute, so that single values do not hide the course.
+// medians returns the median of each half minute, so that single values do not hide the trend.
 func (s *soak) medians(name string) (points []point) {
 	const step = 30 * time.Second
 	for at := time.Duration(0); at < s.soak; at += step {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// turnLength is how long a side works before the next side has its turn. The speed of a shared machine changes from second to second,
-// by up to a factor of two. So sides that run one after another run at different speeds of the machine.
+// turnLength is how long a side works before the next side has its turn. The speed of a shared machine changes from second to
+// second, by up to a factor of two. Without turns, the sides would run at different speeds of the machine.
 const turnLength = time.Second
 
 // side is one side of a comparison whose sides take turns.
@@ -36,7 +36,7 @@ func (b *bench) takeTurns(ctx context.Context, sides []*side) error {
 	for _, s := range sides {
 		s.done, s.timings.turn = make(chan struct{}), &turn{}
 		s.timings.turn.gate.Lock()
-		defer s.timings.turn.gate.Unlock() // nobody waits after an error
+		defer s.timings.turn.gate.Unlock() // after an error no lane may wait for ever
 		group.Go(func() error {
 			defer close(s.done)
 			s.timings.turn.await()
@@ -80,8 +80,8 @@ func (b *bench) takeTurn(ctx context.Context, s *side, isAlone bool) error {
 	return err
 }
 
-// drained waits until the side no longer works, and returns the time at which its work ended. It cannot see a lane between two
-// calls, and a lane that has ended never waits. So it watches a side that seems to have stopped for a moment.
+// drained waits until the side no longer works, and returns the time at which its work ended. A lane between two calls neither
+// works nor waits, and a lane that has ended never waits. So drained watches a side that seems to have stopped for a moment.
 func (s *side) drained() time.Time {
 	const moment = 5 * time.Millisecond
 	var idle time.Time
@@ -110,7 +110,8 @@ func (s *side) isDone() bool {
 	}
 }
 
-// turn tells the lanes of a side whether the side has its turn. A nil turn lasts for ever.
+// turn tells the lanes of a side whether the side has its turn. With a nil turn, the side always has its
+// turn.
 type turn struct {
 	gate    sync.RWMutex // locked while the side has no turn
 	waiting atomic.Int64 // number of lanes that wait for the turn
