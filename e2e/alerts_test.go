@@ -36,7 +36,7 @@ func (s *system) query(prometheus, expr string) int {
 	return len(answer.Data.Result)
 }
 
-// A real Prometheus scrapes the programs, and a real Alertmanager tells its receivers.
+// A real Prometheus scrapes the programs, and a real Alertmanager notifies its receivers.
 func TestAlertsAndDashboardsOnTheRealParts(t *testing.T) {
 	t.Parallel()
 	promtest.Tool(t, "prometheus")
@@ -47,10 +47,11 @@ func TestAlertsAndDashboardsOnTheRealParts(t *testing.T) {
 	const messages = 20
 	s.produceDeadLetters(cluster, messages)
 	s.eventually("they are stored", func() bool { return s.pending() == messages })
-	// The first scrape counts all of them. An alert about a part would say other numbers.
+	// Prometheus starts after all messages are stored, so the first scrape counts all messages. Otherwise
+	// an alert could name a smaller number.
 	prometheus := promtest.StartPrometheus(t, alertmanager, address(t, worker), address(t, api))
 
-	// told waits until a receiver is told something.
+	// told waits until a receiver gets a notification with the text.
 	told := func(receiver, text string) (said string) {
 		for !strings.Contains(said, text) {
 			said = notified.Next(t, receiver)
@@ -100,7 +101,7 @@ func TestAlertsAndDashboardsOnTheRealParts(t *testing.T) {
 	told("pager", "A fixed cause is back in "+s.dlqTopic)
 
 	missing := s.topic + ".missing"
-	const refused = 6 // fewer are no alert
+	const refused = 6 // a smaller number raises no alert
 	for range refused {
 		s.produceTo(cluster, missing)
 	}
@@ -112,7 +113,7 @@ func TestAlertsAndDashboardsOnTheRealParts(t *testing.T) {
 	told("slack", "Messages cannot be sent to "+missing)
 }
 
-// produceTo writes a dead letter whose original topic is another one.
+// produceTo writes a dead letter with the given original topic.
 func (s *system) produceTo(cluster *kfake.Cluster, original string) {
 	s.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic(s.dlqTopic))

@@ -21,8 +21,8 @@ import (
 	"dlqmanager/internal/kafkatest"
 )
 
-// The steps of docs/backup.md. More dead letters arrive after the backup, and the job that runs
-// sends more; both are forgotten by the restore.
+// The test follows the steps of docs/backup.md. After the backup, more dead letters arrive, and the running
+// job sends more messages. The restored database has neither the new dead letters nor the new deliveries.
 func TestABackupIsRestoredAsItsPageSays(t *testing.T) {
 	t.Parallel()
 	const before, after = 3_000, 1_000
@@ -42,14 +42,14 @@ func TestABackupIsRestoredAsItsPageSays(t *testing.T) {
 	sent := func() int { return s.rows("status = 'RESOLVED'") }
 	s.eventually("the job sends", func() bool { return sent() > 0 })
 	_, err := s.pool.Exec(t.Context(), `INSERT INTO dlq.dlq_jobs (id, workflow_id, topic, lanes, upper_bound, snapshot_at, state, ended_at)
-		SELECT gen_random_uuid(), 'w', 'later', 1, 1, now(), 'COMPLETED', now() FROM generate_series(1, 50)`) // the API lists so many
+		SELECT gen_random_uuid(), 'w', 'later', 1, 1, now(), 'COMPLETED', now() FROM generate_series(1, 50)`) // more than a page of jobs
 	require.NoError(t, err)
 	s.follow(steps[0])
 
 	known := sent()
 	s.produceDeadLetters(cluster, after)
 	s.eventually("they are stored too, and more is sent", func() bool { return s.rows("true") == before+after && sent() > known+500 })
-	s.eventually("the job is slowed down", func() bool { // 202 means that it is not yet
+	s.eventually("the job is slowed down", func() bool { // 202 means that the new rate is not in force yet
 		status, _ := s.send(http.MethodPatch, "/api/v1/jobs/"+job["id"].(string), strings.NewReader(`{"rate_limit": 1}`), "Content-Type", "application/json")
 		return status == http.StatusOK
 	})
@@ -75,7 +75,7 @@ func TestABackupIsRestoredAsItsPageSays(t *testing.T) {
 	s.startWorker()
 	s.eventually("what arrived after the backup is read again", func() bool { return s.rows("true") == before+after })
 	require.ElementsMatch(t, ids, s.ids(), "with the same ids")
-	s.follow(steps[3]) // again, for those that were read again
+	s.follow(steps[3]) // once more, for the messages that were read again
 	s.eventually("the job is cancelled", func() bool {
 		_, answer := s.call(http.MethodGet, "/api/v1/jobs/"+job["id"].(string))
 		return answer["state"] == "CANCELLED"
@@ -143,7 +143,7 @@ func newRehearsal(s *system) *rehearsal {
 	return r
 }
 
-// follow runs commands as somebody who reads the page.
+// follow runs commands like a person who reads the page.
 func (r *rehearsal) follow(commands string) string {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
@@ -158,7 +158,7 @@ func (r *rehearsal) follow(commands string) string {
 	return string(said)
 }
 
-// wrongCounts are the topics and statuses whose counts are not those of the rows.
+// wrongCounts returns the topics and statuses whose counts differ from the number of rows.
 func (s *system) wrongCounts() []string {
 	s.t.Helper()
 	rows, err := s.pool.Query(s.t.Context(), `

@@ -68,7 +68,7 @@ func TestSilentConnectionHangsAndTellsNobody(t *testing.T) {
 	after := dial()
 	require.NoError(t, hears(after, <-accepted))
 
-	// The other side does not notice an end either.
+	// The server does not notice that the client closes the connection either.
 	require.NoError(t, before.Close())
 	require.NoError(t, atServer.SetReadDeadline(time.Now().Add(silent/5)))
 	_, err = atServer.Read(make([]byte, 1))
@@ -134,7 +134,7 @@ func TestBlockedWritesWait(t *testing.T) {
 				return id
 			}
 			mine := insert("RETRYING")
-			insert("RETRYING") // two of each are locked
+			insert("RETRYING") // the fault locks two rows of each status
 			insert("PENDING")
 			insert("PENDING")
 			other := insert("PENDING")
@@ -147,7 +147,8 @@ func TestBlockedWritesWait(t *testing.T) {
 			require.NoError(t, write(mine))
 			struck := make(chan bool, 1)
 			go func() { struck <- test.block(c, &dice{locked: held, indexed: held}) }()
-			// A row that is being written while the locks are taken would be passed over.
+			// The fault skips a row that another transaction is writing, so the test writes only after the
+			// locks are taken.
 			require.Eventually(t, func() bool { return strings.Contains(c.journal.text(), ": holds ") }, 20*time.Second, 10*time.Millisecond)
 			require.Error(t, write(mine))
 			require.Eventually(t, func() bool { // the server ends the first write before the second begins

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// lockRows locks the rows of a few messages that are sent now or later, like an open
-// transaction in psql.
+// lockRows locks the rows of a few messages that are being sent or will be sent, like an open transaction
+// in psql.
 func (c *chaos) lockRows(d *dice) bool {
 	return c.block("rowlock", d.locked, func(ctx context.Context, tx pgx.Tx) (string, error) {
 		var locked []string

@@ -39,7 +39,7 @@ type freezer interface {
 	Thaw()
 }
 
-// holding calls a function while the broker is suspended, if the broker is a freezer. Then
+// holding calls a function while the broker is suspended, if the broker is a freezer. During the call,
 // records in flight have been sent, but are not acknowledged.
 func (c *chaos) holding(d time.Duration, do func()) {
 	if broker, can := c.broker.(freezer); can {
@@ -148,7 +148,7 @@ func newFakeBroker(t *testing.T) *fakeBroker {
 	return b
 }
 
-// Brokers is host:port.
+// Brokers returns the broker's host:port.
 func (b *fakeBroker) Brokers() []string { return []string{b.address} }
 
 // Start returns when the broker accepts connections.
@@ -166,10 +166,10 @@ func (b *fakeBroker) Start(t testing.TB) {
 	require.Equal(t, b.address+"\n", line)
 }
 
-// Stop shuts it down cleanly.
+// Stop shuts the broker down cleanly.
 func (b *fakeBroker) Stop() { b.process.end(syscall.SIGTERM, 20*time.Second) }
 
-// Kill ends it as a crash would.
+// Kill ends the broker's process as a crash would.
 func (b *fakeBroker) Kill() { b.process.end(syscall.SIGKILL, 20*time.Second) }
 
 // Freeze suspends the process. Requests that are sent meanwhile wait in the kernel, and are

@@ -32,9 +32,9 @@ func (c *chaos) killAPI(d *dice) bool {
 	return true
 }
 
-// freezeWorker suspends a worker, as if its machine had no memory or were paused. The
-// worker's lanes move to the other worker. When the worker resumes, in the middle of a page,
-// it does not know that yet.
+// freezeWorker suspends a worker, as if its machine had no memory or were paused. The worker's lanes move
+// to the other worker. When the worker resumes in the middle of a page, it does not know yet that its lanes
+// have moved.
 func (c *chaos) freezeWorker(d *dice) bool {
 	from := time.Now()
 	c.holding(d.held, func() {
@@ -48,9 +48,9 @@ func (c *chaos) freezeWorker(d *dice) bool {
 	return true
 }
 
-// isolateWorker disconnects a worker from Temporal only. Its lanes move to the other worker.
-// The isolated worker does not learn of that, and Temporal cannot stop it. Meanwhile the
-// broker is suspended repeatedly, so that both workers have pages in flight.
+// isolateWorker disconnects a worker from Temporal only. Its lanes move to the other worker. The isolated
+// worker does not learn that its lanes have moved, and Temporal cannot stop it. Meanwhile the broker is
+// suspended repeatedly, so that both workers have pages in flight.
 func (c *chaos) isolateWorker(d *dice) bool {
 	from := time.Now()
 	c.journal.note("isolate %s from temporal", d.worker.name)
@@ -65,8 +65,8 @@ func (c *chaos) isolateWorker(d *dice) bool {
 	return true
 }
 
-// silence makes the connections of a program to a part hang for ever, and also connections that
-// are opened within a time. Each strike takes the next program.
+// silence makes the connections of a program to a part hang for ever, and also the connections that are
+// opened soon afterwards. Each strike takes the next program.
 func silence(part string) func(*chaos, *dice) bool {
 	turn := 0
 	return func(c *chaos, d *dice) bool {
@@ -113,8 +113,8 @@ func (c *chaos) restoreDatabase(d *dice) bool {
 	return true
 }
 
-// pauseAll pauses the job of each topic once, until the given time. The restore of the
-// database then forgets the pauses.
+// pauseAll pauses the job of each topic once, until the given time. After the restore, the database no
+// longer has the pauses.
 func (c *chaos) pauseAll(until time.Time) {
 	ctx, cancel := context.WithDeadline(c.t.Context(), until)
 	defer cancel()
@@ -135,7 +135,7 @@ func (c *chaos) pauseAll(until time.Time) {
 }
 
 func (c *chaos) restartTemporal(d *dice) bool {
-	// Longer than the heartbeat timeout, so that lanes move to other workers.
+	// The outage is longer than the heartbeat timeout, so that lanes move to other workers.
 	return c.outage(&outage{part: "temporal", kill: c.temporal.kill, stop: c.temporal.stop, start: c.temporal.start, down: 2 * d.down}, d)
 }
 

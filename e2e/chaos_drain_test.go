@@ -29,9 +29,9 @@ func (c *chaos) heal() {
 // toSend is the condition of the rows that a retry may claim.
 const toSend = "status = 'PENDING' AND retry_count < max_retries"
 
-// drain lets every job end, and then retries the remaining messages until none is left. It
-// records a violation if messages or jobs are left at a time limit. Then the proof
-// continues, to find other violations.
+// drain lets every job end, and then retries the remaining messages until none is left. If messages or jobs
+// are left at a time limit, it records a violation and returns, so that the proof can find further
+// violations.
 func (c *chaos) drain() {
 	c.journal.note("--- drain")
 	ctx := c.t.Context()
@@ -77,7 +77,7 @@ func (c *chaos) stuck() string {
 	return fmt.Sprintf("%d single retries run; %s", c.openRetries(), strings.Join(lines, ", "))
 }
 
-// hurryJobs resumes paused jobs and lifts every limit. It reports whether no job is left.
+// hurryJobs resumes paused jobs and lifts every limit. It returns true if no job is left.
 func (c *chaos) hurryJobs(ctx context.Context) bool {
 	jobs, known := c.jobs(ctx)
 	for _, j := range jobs {

@@ -17,7 +17,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// letter is one dead letter, with all data of the topics and tables about it.
+// letter is one dead letter, with all data about it in the topics and tables.
 type letter struct {
 	id         string
 	source     recordID
@@ -38,8 +38,8 @@ type letter struct {
 	copies     []sent
 }
 
-// sent is one copy in the target topic. at is the record's timestamp, which a repeated
-// request of the client keeps.
+// sent is one copy of a message in the target topic. at is the record's timestamp. If the client repeats a
+// request, the record keeps its timestamp.
 type sent struct {
 	recordID
 	at    time.Time
@@ -132,8 +132,8 @@ func (c *chaos) readWritten() []*letter {
 	return letters
 }
 
-// readJobs reads the jobs from the API, since that is the contract. Only the upper bound of
-// a job's scope comes from the table, because the API does not return it.
+// readJobs reads the jobs from the API, which the contract describes. Only the upper bound of a job's scope
+// comes from the table, because the API does not return the upper bound.
 func (c *chaos) readJobs() []*ended {
 	rows, err := c.pool.Query(c.t.Context(), `
 		SELECT id::text, lanes, upper_bound FROM dlq.dlq_jobs ORDER BY started_at`)

@@ -15,7 +15,7 @@ type fault struct {
 	name string
 	// weight is how often the kind is in a deck of faults.
 	weight int
-	// aside is set if the storm continues, and the calm may begin, while the fault lasts.
+	// aside is set if the storm continues while the fault lasts. The calm may begin before the fault ends.
 	aside bool
 	// excuses says which copies the fault excuses; nil for no copies.
 	excuses *reach
@@ -37,9 +37,9 @@ const (
 	// deliveryTimeout is how long the publisher retries a request to a broker that does not
 	// answer.
 	deliveryTimeout = 6 * time.Second
-	// handOver is how long lanes may run twice after Temporal is back. Temporal missed their
-	// heartbeats and gave them to another worker. The old worker learns of that from its
-	// next heartbeat, once it is connected again.
+	// handOver is how long lanes may run twice after Temporal is back. Temporal missed the lanes'
+	// heartbeats and gave the lanes to another worker. The old worker learns of that from its next
+	// heartbeat, once it is connected again.
 	handOver = 12 * time.Second
 	// keepAlive is how long Temporal's client waits on a silent connection.
 	keepAlive = 45 * time.Second
@@ -64,7 +64,7 @@ var faults = []fault{
 	{name: "rowlock", weight: 1, strike: (*chaos).lockRows, aside: true, blocks: true},
 	{name: "index", weight: 1, strike: (*chaos).buildIndex, aside: true, blocks: true},
 	{name: "minisr", weight: 1, strike: (*chaos).closeTarget},
-	// A message that is set back to PENDING by hand while it is sent is sent again.
+	// A message is sent again if somebody sets it back to PENDING by hand while it is being sent.
 	{name: "hand", weight: 1, strike: (*chaos).writeByHand, excuses: &reach{before: inFlight, after: 2 * time.Second}},
 	{name: "cancel", weight: 1, strike: (*chaos).cancelRetries},
 }
@@ -138,16 +138,16 @@ func (c *chaos) storm() {
 	}
 }
 
-// calm waits until all programs are ready again, and then injects no faults for a while. The
-// faults of the storm may still excuse copies that are sent in its first seconds.
+// calm waits until all programs are ready again, and then injects no faults for a while. The faults of the
+// storm may still excuse copies that are sent in the first seconds of the calm.
 func (c *chaos) calm() {
 	c.waitUntil("all programs are ready again", 2*time.Minute, c.allReady)
 	c.journal.note("--- calm")
 	pause(c.t.Context(), calmFor)
 }
 
-// dice are the random choices of one fault. All are drawn before the fault strikes, so that
-// the later choices of a seed do not depend on the course of the fault.
+// dice are the random choices of one fault. All choices are drawn before the fault strikes, so that the
+// later choices of a seed do not depend on the course of the fault.
 type dice struct {
 	hard, also                bool
 	worker                    *chaosProgram
@@ -195,7 +195,7 @@ func (c *chaos) fault(f *fault) {
 		c.journal.note("fault %s took %s", f.name, time.Since(from).Round(time.Millisecond))
 	}
 	if f.aside {
-		c.aside.Wait() // one at a time, since a second fault would wait for the lock of the first
+		c.aside.Wait() // one fault at a time, since a second fault would wait for the lock of the first
 		c.aside.Go(strike)
 		return
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Topics of rows that are written by hand. Such rows have only the documented columns, and
-// so no dead-letter topic and no body. Until the drain, only the faults retry them.
+// Topics of rows that are written by hand. Such rows have only the documented columns, so they have no
+// dead-letter topic and no body. Until the drain, only the faults retry these rows.
 const (
 	handTopic   = "chaos.byhand.v1"
 	cancelTopic = "chaos.cancelled.v1"
@@ -23,8 +23,8 @@ type handwritten struct {
 	count, max int
 }
 
-// handwrittenRows are sent, released and sent, released and DEAD, or unchanged because
-// their retries are used up from the start.
+// handwrittenRows end in one of four ways: sent, released and then sent, released and then DEAD, or
+// unchanged because their retries are used up from the start.
 var handwrittenRows = []handwritten{
 	{"PENDING", 0, 1}, {"PENDING", 2, 3}, {"PENDING", 1, 50}, {"PENDING", 49, 50}, {"PENDING", 3, 3}, {"PENDING", 7, 3},
 	{"RETRYING", 0, 3}, {"RETRYING", 1, 3}, {"RETRYING", 1, 50}, {"RETRYING", 3, 3},
@@ -66,7 +66,7 @@ func (c *chaos) writeByHand(d *dice) bool {
 			break
 		}
 		done++
-		if row.status == "RETRYING" && d.number%2 == 0 && row.count == 1 { // a row without an owner can be retried
+		if row.status == "RETRYING" && d.number%2 == 0 && row.count == 1 { // a RETRYING row without an owner can be retried
 			c.askRetry(ctx, "retry one by hand", id)
 		}
 	}

@@ -100,7 +100,7 @@ func (w *windows) all() []window {
 	return slices.Clone(w.list)
 }
 
-// anyIn reports whether a fault lasted in that time or shortly before.
+// anyIn reports whether a fault lasted in the given time or shortly before.
 func (w *windows) anyIn(from, to time.Time) bool {
 	return slices.ContainsFunc(w.all(), func(w window) bool {
 		return w.from.Before(to) && w.to.Add(keepAlive).After(from)

@@ -68,7 +68,7 @@ func (c *chaos) steerTopic(ctx context.Context, topic chaosTopic, command, numbe
 	switch {
 	case known && running == nil && command < 40:
 		c.startJob(ctx, topic, command, number)
-	case known && running == nil: // wait for more arrivals, so that the next job has messages
+	case known && running == nil: // the operator waits for more arrivals, so that the next job has messages
 	case running == nil: // the API does not tell whether a job runs; the last known job may have ended
 		if id := c.lastJob[topic.dlq]; id != "" {
 			c.steer(ctx, id, []string{"pause", "resume", "cancel", "rate"}[number%4], number)
@@ -171,9 +171,8 @@ type chaosAnswer struct {
 
 func (a *chaosAnswer) ok() bool { return a.status == http.StatusOK || a.status == http.StatusAccepted }
 
-// ask calls the API. The answer must have status 200, 202, 409 or 503. After a restore of
-// the database it may also be a 404. While the API is down there may be no answer. Anything
-// else is a violation.
+// ask calls the API. The answer must have status 200, 202, 409 or 503. After a restore of the database it
+// may also be a 404. While the API is down there may be no answer. Any other answer is a violation.
 func (c *chaos) ask(ctx context.Context, what, method, path string, body any) chaosAnswer {
 	started := time.Now()
 	text := []byte(nil)

@@ -57,7 +57,7 @@ func (c *chaos) allReady() bool {
 	return true
 }
 
-// waysTo makes proxies to all parts, which only one program uses.
+// waysTo makes proxies to all parts. Only one program uses them.
 func (c *chaos) waysTo() map[string]*proxy {
 	ways := map[string]*proxy{
 		"postgres": newProxy(c.t, net.JoinHostPort("127.0.0.1", strconv.Itoa(c.postgres.server.Port))),

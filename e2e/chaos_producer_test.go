@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// backlog is the number of messages of a burst; three bursts come before the chaos.
+	// backlog is the number of messages of a burst. Three bursts are produced before the first fault.
 	backlog = 15_000
 	// arrivalsPerSecond is the rate of a short run. A long run has a lower rate, since the
 	// proof keeps all messages in memory.
@@ -19,7 +19,7 @@ const (
 
 	chaosKeys = 40
 
-	// One value in largeEvery has a megabyte.
+	// One of largeEvery values has a megabyte.
 	largeEvery = 2_000
 )
 
@@ -63,9 +63,8 @@ func (c *chaos) keepProducing(ctx context.Context) {
 	}
 }
 
-// produceBurst produces records until every record is acknowledged, or ctx ends. It produces
-// unacknowledged records again, so the topic may have a record twice. Then both are dead
-// letters.
+// produceBurst produces records until every record is acknowledged, or ctx ends. It produces unacknowledged
+// records again, so the topic may have a record twice. Then both records are dead letters.
 func (c *chaos) produceBurst(ctx context.Context, n int) {
 	p := c.producer
 	records := make([]*kgo.Record, n)

@@ -29,8 +29,8 @@ func soundEvidence(at time.Time) *evidence {
 	return e
 }
 
-// The proof of TestChaos must find each kind of violation, and excuse only the copies that
-// a crash explains.
+// The proof of TestChaos must find each kind of violation, and must excuse only the copies that a crash
+// explains.
 func TestChaosProofFindsEveryHarm(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

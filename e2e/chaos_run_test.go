@@ -45,7 +45,7 @@ func TestChaos(t *testing.T) { //nolint:paralleltest // its faults are timed, so
 	c.verify()
 	c.countStrikes()
 	for _, violation := range c.journal.violations() {
-		t.Errorf("seed %d: %s", c.seed, violation) // before all else: a log that is cut keeps its beginning
+		t.Errorf("seed %d: %s", c.seed, violation) // printed first, because a log that is cut keeps its beginning
 	}
 	t.Log(strings.Join(c.journal.summary(), "\n"))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Environment variables of TestChaos. A failing run prints their values, to repeat it. The
+// Environment variables of TestChaos. A failing run prints the values with which it can be repeated. The
 // seed decides every choice, but not the timing of the parts.
 const (
 	envChaosSeed     = "DLQ_CHAOS_SEED"

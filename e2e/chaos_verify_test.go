@@ -74,8 +74,8 @@ func (c *chaos) checkNothingIsLost(e *evidence) {
 	}
 }
 
-// checkArrivalOrder proves that seq grows with the offset within each partition, although
-// workers join and leave the consumer group. The order of sending depends on that.
+// checkArrivalOrder proves that seq grows with the offset within each partition, although workers join and
+// leave the consumer group. The order of sending depends on the order of seq.
 func (c *chaos) checkArrivalOrder(e *evidence) {
 	wrong := few{c: c, what: "stored before an earlier record of its partition"}
 	for i := 1; i < len(e.letters); i++ {
@@ -87,10 +87,10 @@ func (c *chaos) checkArrivalOrder(e *evidence) {
 	wrong.report()
 }
 
-// checkCounters compares the counters of the jobs with the messages, which record the
-// workflow that delivered them, and with the recorded attempts. If a restore of the database has
-// forgotten a job, its deliveries are recorded, but in no counter. The restore also forgets
-// failed attempts. A retry whose claim was gone when it delivered is not counted.
+// checkCounters compares the counters of the jobs with the messages, which record the workflow that
+// delivered them, and with the recorded attempts. If a restore of the database has removed a job, its
+// deliveries are recorded, but in no counter. The restore also removes failed attempts. A retry whose claim
+// was gone when it delivered is not counted.
 func (c *chaos) checkCounters(e *evidence) {
 	delivered, singles, forgotten := map[string]int{}, 0, 0
 	restores := c.restores()
@@ -146,8 +146,8 @@ func differ(a, b, most int) bool { return max(a-b, b-a) > most }
 
 // checkCopies bounds how often a message is sent.
 //
-// A message is sent once. A fault can make a second copy necessary, if the message was
-// published and not finalized, so that its outcome is unknown. This happens in these cases:
+// A message is sent once. A fault can make a second copy necessary: if a message was published but not
+// finalized, its outcome is unknown. This happens in these cases:
 //   - the worker was killed,
 //   - PostgreSQL became unavailable, or was restored to an earlier moment,
 //   - the broker became unavailable before it acknowledged,
@@ -155,12 +155,12 @@ func differ(a, b, most int) bool { return max(a-b, b-a) > most }
 //     worker hung or was disconnected from Temporal,
 //   - a statement by hand made the message PENDING.
 //
-// The time of such a fault is a window. A window repeats a message at most once, and only if
-// the message was in flight in it. Nothing else excuses a copy: no kill of the API, clean stop
-// of a worker, pause, cancel, resume, change of the rate limit, refusal, or blocked write.
-// So for each message, every copy except the last must be excused by a window of its own.
-// For each topic and window, one job runs with at most a page in each lane. So a window
-// excuses at most lanes × PageSize copies, and no copies if no job was running.
+// The time of such a fault is a window. A window excuses at most one further copy of a message, and only if
+// the message was in flight during the window. Nothing else excuses a copy: no kill of the API, clean stop
+// of a worker, pause, cancel, resume, change of the rate limit, refusal, or blocked write. So for each
+// message, every copy except the last must be excused by a window of its own. For each topic and window,
+// one job runs with at most a page in each lane. So a window excuses at most lanes × PageSize copies, and
+// no copies if no job was running.
 func (c *chaos) checkCopies(e *evidence) {
 	spans := spansOf(c.windows.all())
 	unexcused := few{c: c, what: "sent more often than crashes explain"}
@@ -198,7 +198,7 @@ func (c *chaos) checkCopies(e *evidence) {
 type span struct {
 	from, to time.Time
 	message  string // the only message whose copies are excused; empty for all messages
-	whole    bool   // all messages that were sent in it may be sent again
+	whole    bool   // all messages that were sent in the span may be sent again
 }
 
 // spansOf returns the spans of the windows that excuse copies, ordered by their end. While
@@ -241,7 +241,7 @@ func excused(l *letter, spans []span) int {
 	used := make([]bool, len(spans))
 	n := 0
 	for _, copied := range l.copies[:len(l.copies)-1] {
-		for i, s := range spans { // takes the span that ends first, which leaves the most spans for later copies
+		for i, s := range spans { // takes the span that ends first, so that the most spans are left for later copies
 			if !used[i] && (s.message == "" || s.message == l.id) && !copied.at.Before(s.from) && !copied.at.After(s.to) {
 				used[i] = true
 				n++
@@ -282,7 +282,7 @@ func (c *chaos) checkHands(e *evidence) {
 			if l.retryCount < w.max {
 				wrong.add("%+v became %s", *w, l)
 			}
-		default: // the row must be unchanged, since its retries were used up
+		default: // only a row whose retries were used up may be unchanged
 			if l.status != w.status || !usedUp {
 				wrong.add("%+v became %s", *w, l)
 			}
@@ -310,20 +310,19 @@ func (e *evidence) isUnordered(l *letter) bool {
 	return j != nil && j.Order == "none"
 }
 
-// checkOrder proves that the messages of a key were sent in the order of their arrival:
-// the first copy of a message in its target's partition comes after the first copy of each
-// earlier message. Further copies do not count: a page that is sent again after a crash
-// comes after its own first copies.
+// checkOrder proves that the messages of a key were sent in the order of their arrival: the first copy of a
+// message in its target's partition comes after the first copy of each earlier message. Further copies do
+// not count, because a page that is sent again after a crash comes after its own first copies.
 //
-// The order holds within each job. A key has one lane, a lane sends in order, and messages
-// that a pause, a crash or a cancel releases are claimed again before any later messages.
-// The order also holds across the jobs of a topic, which run one at a time: a failure blocks
-// the later messages of its key, so a job leaves only messages later than those it has sent.
+// The order holds within each job. A key has one lane, a lane sends in order, and messages that a pause, a
+// crash or a cancel releases are claimed again before any later messages. The order also holds across the
+// jobs of a topic, which run one at a time: a failure blocks the later messages of its key, so the messages
+// that a job leaves are later than the messages that it has sent.
 //
-// Some messages are not checked: messages with a single retry, messages that were changed
-// by hand, messages that a job with order "none" sent, and keys of which such a job failed
-// to send a message. A single retry changes its message after the snapshot of a running
-// job. So the job skips the message, and sends the later messages of its key.
+// Some messages are not checked: messages with a single retry, messages that were changed by hand, and
+// messages that a job with order "none" sent. If such a job failed to send a message, the key of the
+// message is not checked. A single retry changes its message after the snapshot of a running job. So the
+// job skips the message, and sends the later messages of its key.
 func (c *chaos) checkOrder(e *evidence) {
 	type lineage struct{ topic, key string }
 	forgotten := c.restores()
@@ -388,9 +387,9 @@ func (l *letter) sentIn(spans []span) bool {
 	})
 }
 
-// follows reports whether the first copy of the message comes after the first copy of an earlier
-// message. Between a backup and its restore a lane may have sent both. Then the database has only
-// the deliveries that were recorded after the restore, and the other messages are sent again.
+// follows reports whether the first copy of the message comes after the first copy of an earlier message.
+// Between a backup and its restore, a lane may have sent both messages. After the restore, the database has
+// only the deliveries that were recorded since, and the other messages are sent again.
 func (l *letter) follows(before *letter, forgotten []span) bool {
 	return before.first(nil).offset < l.first(nil).offset || before.first(forgotten).offset < l.first(forgotten).offset
 }

@@ -47,9 +47,10 @@ type tab struct {
 	base string
 
 	mu sync.Mutex
-	// said has the messages of the page in the console of the browser: errors, and refusals of the policy.
+	// said has the messages in the console of the browser: errors of the page, and requests that the
+	// security policy refused.
 	said []string
-	// asked are the addresses that the page loaded. bytes is the number of transferred bytes since the last visit.
+	// asked has the addresses that the page loaded. bytes is the number of transferred bytes since the last visit.
 	asked []string
 	bytes int64
 	// status is the status of the last document.
@@ -232,8 +233,8 @@ type violation struct {
 	} `json:"nodes"`
 }
 
-// violations are the rules of WCAG 2.2 AA and of good practice that the page breaks, according to axe. The browser's protocol
-// runs the script of axe, because the policy of the page would refuse the script.
+// violations returns the rules of WCAG 2.2 AA and of good practice that the page breaks, as axe finds them. The browser's
+// protocol runs the script of axe, because the policy of the page would refuse the script.
 func (b *tab) violations() []violation {
 	b.t.Helper()
 	script, err := axe()

@@ -56,7 +56,8 @@ func TestTheConsoleInPictures(t *testing.T) {
 	b.image("console-message", 860)
 }
 
-// arrivedWithin lets the messages of a group have arrived within some hours, more and more of them.
+// arrivedWithin changes the times of a group's messages, as if they had arrived within the last hours at a
+// growing rate.
 func (s *shop) arrivedWithin(hours int, group string) {
 	s.t.Helper()
 	for _, statement := range []string{

@@ -20,24 +20,24 @@ import (
 // leastFigure is the budget of each figure of Lighthouse for each page.
 const leastFigure = 95
 
-// figures are what Lighthouse measures, by category, of 100.
+// figures has the score that Lighthouse gives to each category, from 0 to 100.
 type figures map[string]float64
 
 var categories = []string{"accessibility", "best-practices", "performance"}
 
 // TestTheConsoleInLighthouse measures every page, as a phone and as a desk see it. It has a build tag of its own, since it
-// needs Node and a quiet machine: performance is a matter of time.
+// needs Node, and a quiet machine for the times of pages.
 func TestTheConsoleInLighthouse(t *testing.T) { //nolint:paralleltest // another test would take its time
 	s := openShop(t)
 	pages := s.pages(s.fails("orders", 40), s.fails("stock", 12), s.fails("people", 3))
 	delete(pages, "unknown") // Lighthouse measures no errors
-	delete(pages, "sent")    // as message
+	delete(pages, "sent")    // the page looks like the page "message"
 	delete(pages, "plan-dead")
 	for _, name := range slices.Sorted(maps.Keys(pages)) { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
 			for _, form := range []string{"mobile", "desktop"} {
 				got := measured(t, s.base+pages[name], name, form, 1)
-				if got.below() != nil { // one run may be unlucky, the median of three is not
+				if got.below() != nil { // a single run may be slow by chance, the median of three runs is reliable
 					got = median(got, measured(t, s.base+pages[name], name, form, 2), measured(t, s.base+pages[name], name, form, 3))
 				}
 				t.Logf("%-8s %v", form, got)
@@ -49,7 +49,7 @@ func TestTheConsoleInLighthouse(t *testing.T) { //nolint:paralleltest // another
 	}
 }
 
-// below are the categories below the budget.
+// below returns the categories with a score below the budget.
 func (f figures) below() []string {
 	return slices.DeleteFunc(slices.Clone(categories), func(category string) bool { return f[category] >= leastFigure })
 }
@@ -68,8 +68,8 @@ func median(runs ...figures) figures {
 	return middle
 }
 
-// measured runs Lighthouse, which `make lighthouse` brings from npm, with a browser of its own. Lighthouse itself fails now and
-// then, and asks to be run again.
+// measured runs Lighthouse with a browser of its own. `make lighthouse` installs Lighthouse from npm. Lighthouse itself fails
+// now and then, and asks to be run again.
 func measured(t *testing.T, address, page, form string, run int) figures {
 	t.Helper()
 	node, err := exec.LookPath("node")
@@ -86,13 +86,13 @@ func measured(t *testing.T, address, page, form string, run int) figures {
 		program, address, "--quiet", "--no-enable-error-reporting", "--disable-full-page-screenshot", "--only-categories=" + strings.Join(categories, ","),
 		"--output=json", "--output=html", "--output-path=" + report, "--chrome-flags=--headless=new --no-sandbox --disable-gpu",
 	}
-	if form == "desktop" { // a phone is what it measures by default
+	if form == "desktop" { // by default Lighthouse measures a phone
 		arguments = append(arguments, "--preset=desktop")
 	}
 	for attempt := 1; ; attempt++ {
 		command := exec.CommandContext(t.Context(), node, arguments...)
 		command.Env = append(os.Environ(), "CHROME_PATH="+chromium)
-		command.WaitDelay = 10 * time.Second // its browser may hold the pipes
+		command.WaitDelay = 10 * time.Second // the browser may keep the pipes open
 		output, err := command.CombinedOutput()
 		if err == nil {
 			return readFigures(t, report+".report.json")

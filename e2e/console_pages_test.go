@@ -47,7 +47,7 @@ Caused by: java.net.ConnectException: Connection refused: prices.internal/10.0.0
 	at java.base/sun.nio.ch.Net.connect(Net.java:589)
 	at shop.pricing.PriceClient.get(PriceClient.java:23)`}
 
-// TestTheConsole looks at one stack with one browser: each of its tests has topics of its own.
+// TestTheConsole runs its subtests on one stack with one browser. Each subtest has topics of its own.
 func TestTheConsole(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
@@ -78,7 +78,7 @@ func openShop(t *testing.T) *shop {
 	return s
 }
 
-// in is the shop in a test of its own.
+// in returns the same shop for a subtest.
 func (s *shop) in(t *testing.T) *shop {
 	own, system := *s, *s.system
 	system.t = t
@@ -92,7 +92,7 @@ func (s *shop) fails(name string, count int) cause {
 	return s.failsWith(noPrice, name, count)
 }
 
-// failsWith is fails with a failure, which is written as Spring does.
+// failsWith is fails with a given failure. It writes the headers that Spring writes.
 func (s *shop) failsWith(f failure, name string, count int) cause {
 	s.t.Helper()
 	c := cause{topic: name + ".dlq.v1"}
@@ -146,7 +146,7 @@ func (s *shop) produce(records ...*kgo.Record) {
 	require.NoError(s.t, client.ProduceSync(s.t.Context(), records...).FirstErr())
 }
 
-// isRepaired lets the service of the topic NAME.v1 read again, and commit what it has read.
+// isRepaired makes the service of the topic NAME.v1 read its topic again, and commit the offsets.
 func (s *shop) isRepaired(name string) {
 	s.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.cluster.ListenAddrs()...), kgo.ConsumerGroup(name+"-service"), kgo.ConsumeTopics(name+".v1"),
@@ -179,7 +179,7 @@ func (s *shop) archives(id string) {
 	require.NoError(s.t, err)
 }
 
-// pages are the paths of all pages, by their names. Parts of the messages of people are hidden.
+// pages are the paths of all pages, by their names. The messages of the cause people have hidden parts.
 func (s *shop) pages(orders, stock, people cause) map[string]string {
 	s.archives(people.messages[0])
 	topic := url.PathEscape(orders.topic)
@@ -190,7 +190,7 @@ func (s *shop) pages(orders, stock, people cause) map[string]string {
 		_, answer := s.call(http.MethodGet, "/api/v1/jobs/"+job)
 		return answer["state"] == "COMPLETED"
 	})
-	for _, statement := range []string{ // as if it had taken five minutes, so that its page has a chart
+	for _, statement := range []string{ // as if the job had taken five minutes, so that its page has a chart
 		`UPDATE dlq.dlq_jobs SET started_at = ended_at - interval '5 minutes' WHERE id = $1`,
 		`INSERT INTO dlq.dlq_job_samples (job_id, tick, at, retried, failed, dead, changed, skipped)
 			SELECT id, n, started_at + n * interval '5 seconds', n / 6, n / 20, 0, 0, 0 FROM dlq.dlq_jobs, generate_series(1, 59) AS n WHERE id = $1`,
@@ -231,7 +231,7 @@ func everyPageCanBeReadByEverybody(t *testing.T, s *shop) {
 				}
 				require.Equal(t, want, b.status, at)
 				if i > 1 {
-					continue // the rules of axe are about the tree and its colours: the first two displays have both languages and colours
+					continue // the first two displays have both languages and both colour schemes, which is enough for axe
 				}
 				for _, broken := range b.violations() {
 					t.Errorf("%s: %s (%s): %s", at, broken.Help, broken.ID, broken.Nodes[0].Summary+" "+broken.Nodes[0].HTML)

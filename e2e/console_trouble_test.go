@@ -128,7 +128,7 @@ func twoOperatorsSendNothingTwice(t *testing.T, s *shop) {
 	}
 }
 
-// alone starts another API on the database of the shop, which only this test uses.
+// alone starts another API on the database of the shop, so only this test uses it.
 func (s *shop) alone(env ...string) (api *program, again func() *program) {
 	s.t.Helper()
 	address := freeAddress(s.t)
@@ -139,7 +139,8 @@ func (s *shop) alone(env ...string) (api *program, again func() *program) {
 	return again(), again
 }
 
-// While the API is away, a page of dlqctl console keeps its content and says that the API is away. Later it refreshes by itself.
+// While the API does not answer, a page of dlqctl console keeps its content and says that the server does not answer. Later it
+// refreshes by itself.
 func theAPIGoesAway(t *testing.T, s *shop) {
 	c := s.fails("invoices", 5)
 	api, again := s.alone()
@@ -260,7 +261,7 @@ func aSignOutLeavesNoPagesBehind(t *testing.T, s *shop) {
 	b.shows("no price for sku-")
 	b.click("form[action$='/sign-out'] button")
 	b.arrives("/sign-in")
-	for range 2 { // the group, and the message before it
+	for range 2 { // the page of the group, and the page of the message before it
 		run(b, chromedp.Evaluate[chromedp.Void]("window.isThis = true; history.back(); void 0"))
 		b.eventually("!window.isThis && document.readyState === 'complete' && location.pathname === '/sign-in'")
 	}
@@ -288,7 +289,7 @@ func aRefreshKeepsWhatAPersonDid(t *testing.T, s *shop) {
 	b.shows("RESOLVED")
 	require.True(t, value[bool](b, "document.querySelector('#more-actions').open"))
 
-	// The list of an overview, in which a row has the focus and a word is marked.
+	// In the list of a topic, a row has the focus and a word is marked.
 	b.visit("/topics/" + c.topic)
 	b.eventually("document.readyState === 'complete'")
 	value[bool](b, `(() => {

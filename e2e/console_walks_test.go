@@ -74,7 +74,8 @@ func fromTheAlertByKeyboard(t *testing.T, s *shop) {
 	all.ends(10)
 }
 
-// The whole way without the script: a retry, a plan, its job, and the job's pause and end.
+// Without the script, a person retries a message, makes a plan, starts its job, pauses the job, and sees
+// its end.
 func theWholeWayWithoutTheScript(t *testing.T, s *shop) {
 	c := s.fails("refunds", 30)
 	look := desk
@@ -122,7 +123,7 @@ func (b *tab) again(text string) {
 	}, 30*time.Second, 200*time.Millisecond, text)
 }
 
-// The same way as by keyboard, on a phone's screen by touch.
+// The operator goes the same way as fromTheAlertByKeyboard, by touch on the screen of a phone.
 func fromTheAlertByTouch(t *testing.T, s *shop) {
 	c := s.fails("shipments", 20)
 	s.isRepaired("shipments")

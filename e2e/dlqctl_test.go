@@ -100,7 +100,7 @@ func (s *screen) shows(pattern string) {
 	require.Eventually(s.o.t, func() bool { return text.MatchString(s.text.tail(1 << 20)) }, 20*time.Second, 20*time.Millisecond, "%s", screenful{s})
 }
 
-// screenful shows the screen of a failed test.
+// screenful is the text of a screen for the report of a failed test.
 type screenful struct{ *screen }
 
 func (s screenful) String() string { return strconv.Quote(s.text.tail(2000)) }
@@ -122,7 +122,7 @@ func (s *screen) ends(code int) string {
 
 const ctrlC = "\x03"
 
-// The way from the alert to the repaired topic, by dlqctl alone.
+// An operator goes the way from the alert to the repaired topic, only with dlqctl.
 func TestAnOperatorRepairsATopicWithDlqctl(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -157,7 +157,7 @@ func TestAnOperatorRepairsATopicWithDlqctl(t *testing.T) {
 	require.Contains(t, o.says(0, "audit list --topic TOPIC --action dlq:job:create -o wide"), "the provider is back")
 }
 
-// Every command of dlqctl in README works. The test's own topics and ids replace the ones of the page.
+// Every command of dlqctl in README works. The test replaces the topics and ids of the page by its own.
 func TestTheCommandsOfTheReadmeWork(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -228,7 +228,7 @@ func TestATerminalShowsABarAndCtrlCAsks(t *testing.T) {
 	s.shows(`% \d+ of 200`)
 	s.types(ctrlC)
 	s.shows(`atch on\? $`)
-	s.types(ctrlC) // a second one leaves it running
+	s.types(ctrlC) // after a second Ctrl-C the job goes on
 	require.Contains(t, s.ends(130), "the job goes on")
 
 	s = o.screen("jobs watch " + job)
@@ -240,7 +240,7 @@ func TestATerminalShowsABarAndCtrlCAsks(t *testing.T) {
 	o.eventually("the job is cancelled", func() bool { return strings.Contains(o.says(0, "jobs get "+job), "CANCELLED") })
 }
 
-// A person can leave a question, and a supervisor that ends dlqctl is asked nothing.
+// A person can leave a question by Ctrl-C. A supervisor that ends dlqctl by a signal is asked nothing.
 func TestNoQuestionHoldsATerminal(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -331,7 +331,7 @@ func TestATerminalObeysNoDeadLetter(t *testing.T) {
 	} {
 		text := o.screen(line).ends(0)
 		require.NotRegexp(t, "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u0080-\u009f\u202e]", text, line)
-		if line != "groups list" { // whose titles leave such characters out
+		if line != "groups list" { // the titles of groups leave such characters out
 			require.Contains(t, text, "202e", line)
 		}
 	}

@@ -99,7 +99,7 @@ func TestDoctorTellsFailuresByTheirExitCode(t *testing.T) {
 	require.Contains(t, said, "FAIL  schema: the database has no schema yet")
 	require.Contains(t, said, "→ `dlq-worker migrate` applies missing migrations")
 
-	// A server that accepts connections and says nothing.
+	// This server accepts connections and never answers.
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = silent.Close() })

@@ -46,7 +46,7 @@ func (e *editing) post(path, body string, headers ...string) (status int, answer
 	return e.send(http.MethodPost, path, strings.NewReader(body), append(headers, "Content-Type", "application/json")...)
 }
 
-// values are the values in the topic, with their numbers.
+// values returns the values in the topic, with the number of their records.
 func (e *editing) values() map[string]int {
 	e.t.Helper()
 	values := map[string]int{}
@@ -56,9 +56,9 @@ func (e *editing) values() map[string]int {
 	return values
 }
 
-// Each of these bugs was seen in another system: both copies sent; a second edit silently
-// dropped; an empty destination after an earlier retry; no end of the original; a delivery that
-// was never shown; a batch and a single retry that sent the same message.
+// Other systems had the following bugs. The message and its edited copy were both sent. A second edit was
+// silently dropped. The target was empty after an earlier retry. The original message never ended. A
+// delivery was never shown. A bulk retry and a single retry sent the same message.
 func TestEdits(t *testing.T) {
 	t.Parallel()
 	const messages = 200
@@ -120,15 +120,15 @@ func TestEdits(t *testing.T) {
 	e.part("an API that is killed leaves each edit whole", e.editWhileTheAPIIsKilled)
 }
 
-// part runs a part of the test, unless an earlier one has failed.
+// part runs a part of the test, unless an earlier part has failed.
 func (e *editing) part(name string, test func(t *testing.T)) {
 	if !e.t.Failed() {
 		e.t.Run(name, test)
 	}
 }
 
-// editWhileTheAPIIsKilled edits messages until the API is gone. Then each message is either
-// replaced, with a copy, or as before, and a bulk retry sends what was not sent.
+// editWhileTheAPIIsKilled edits messages until the API is gone. Then each message is either replaced by a
+// copy or unchanged, and a bulk retry sends the remaining messages.
 func (e *editing) editWhileTheAPIIsKilled(t *testing.T) {
 	const messages = 60
 	before := len(e.values())
@@ -180,7 +180,7 @@ func (e *editing) editDuringBulkRetry(t *testing.T, ids []string) {
 	var wait sync.WaitGroup
 	for w := range 4 {
 		wait.Go(func() {
-			for i := len(ids) - 1 - w; i >= 0; i -= 4 { // against the order of the job
+			for i := len(ids) - 1 - w; i >= 0; i -= 4 { // in the reverse order of the job
 				if status, _ := e.edit(ids[i], "bulk-"+ids[i]); status < http.StatusBadRequest {
 					edited.Add(1)
 				}

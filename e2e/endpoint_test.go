@@ -25,10 +25,10 @@ import (
 // shopEndpoint is an HTTP endpoint that remembers its requests.
 type shopEndpoint struct {
 	mu sync.Mutex
-	// requests are how many came with each idempotency key.
+	// requests has the number of requests with each idempotency key.
 	requests map[string]int
-	// last is the newest order of each key; disordered counts orders that came first after a
-	// newer one.
+	// last has the newest order of each key. disordered counts the orders whose first request came after
+	// the request of a newer order.
 	last       map[string]int
 	disordered int
 	total      int
@@ -81,7 +81,7 @@ func TestABulkRetryToAnEndpointSurvivesKillsOfItsWorker(t *testing.T) {
 	reached := make(chan struct{})
 	shop := &shopEndpoint{requests: map[string]int{}, last: map[string]int{}, at: map[int]func(){}}
 	for kill := range kills {
-		shop.at[(kill+1)*messages/(kills+1)] = func() { reached <- struct{}{} } // until the worker is killed
+		shop.at[(kill+1)*messages/(kills+1)] = func() { reached <- struct{}{} } // waits until the worker is killed
 	}
 	server := httptest.NewServer(shop)
 	t.Cleanup(server.Close)

@@ -30,8 +30,8 @@ func newClient(t *testing.T, cluster *kfake.Cluster, options ...kgo.Opt) *kgo.Cl
 	return client
 }
 
-// nextRecord waits for a record. A poll also returns for an error that the client retries, such as
-// that of a connection on a busy machine.
+// nextRecord waits for a record. A poll also returns for an error that the client retries, such as a failed
+// connection on a busy machine.
 func nextRecord(t *testing.T, consumer *kgo.Client) *kgo.Record {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -100,7 +100,7 @@ func TestAKillWhileMessagesAreArchivedLosesNone(t *testing.T) {
 	cluster := kafkatest.FakeCluster(t)
 	s := newSystem(t, cluster)
 	archive := s.archive(cluster)
-	var sent string // comes back so often, with its retries used up
+	var sent string // this message comes back again and again, with its retries used up
 	require.NoError(t, s.pool.QueryRow(t.Context(), `INSERT INTO dlq.dlq_messages (original_topic, dlq_topic, error_message, status)
 		VALUES ($1, $2, 'boom', 'RESOLVED') RETURNING id::text`, s.topic, s.dlqTopic).Scan(&sent))
 	producer := newClient(t, cluster)
@@ -133,7 +133,7 @@ func TestAKillWhileMessagesAreArchivedLosesNone(t *testing.T) {
 	}
 }
 
-// unpublished is how many exhausted messages are not known to be published.
+// unpublished returns how many exhausted messages are not recorded as published.
 func (s *system) unpublished() (n int) {
 	s.t.Helper()
 	require.NoError(s.t, s.pool.QueryRow(s.t.Context(), "SELECT count(*) FROM dlq.dlq_exhausted_outbox").Scan(&n))

@@ -40,7 +40,7 @@ func unproved(t *testing.T, why string, err error) {
 	t.Skipf("SKIPPED, not proved with a full disk: %s: %v", why, err)
 }
 
-// The tables of the database are on a small file system, the WAL is on another one.
+// The tables of the database are on a small file system. The WAL is on another file system.
 func TestAFullDiskStopsTheIngestAndNothingElse(t *testing.T) {
 	t.Parallel()
 	small := t.TempDir()
@@ -68,7 +68,7 @@ func TestAFullDiskStopsTheIngestAndNothingElse(t *testing.T) {
 	s.startAPI()
 	s.produceDeadLetters(cluster, 100)
 	s.eventually("they are stored", func() bool { return s.pending() == 100 })
-	const large = 400 // of 100 KB, incompressible
+	const large = 400 // records of 100 KB, which cannot be compressed
 	producer, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic(s.dlqTopic))
 	require.NoError(t, err)
 	t.Cleanup(producer.Close)

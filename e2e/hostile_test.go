@@ -65,7 +65,7 @@ func TestHostileRecordsAreSentBackAndHoldUpNoOthers(t *testing.T) {
 	require.Empty(t, recordOf)
 }
 
-// hostileRecords are records that break careless software, each followed by an ordinary one.
+// hostileRecords returns records that break careless software. An ordinary record follows each of them.
 func hostileRecords(longestTopic string) (records []*kgo.Record) {
 	add := func(r *kgo.Record) {
 		records = append(records, r, &kgo.Record{Key: []byte("ordinary"), Value: []byte(`{"ordinary": true}`)})
@@ -98,7 +98,7 @@ func hostileRecords(longestTopic string) (records []*kgo.Record) {
 	return records
 }
 
-// ownHeadersOf are the headers of a hostile record that no framework adds.
+// ownHeadersOf returns the headers of a hostile record that no framework adds.
 func ownHeadersOf(r *kgo.Record) []kgo.RecordHeader {
 	own := []kgo.RecordHeader{}
 	for _, h := range r.Headers {

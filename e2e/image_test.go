@@ -20,7 +20,7 @@ import (
 // imageEnv is the environment variable with the folder of the programs that `make build` built.
 const imageEnv = "DLQ_TEST_IMAGE"
 
-// imageUser is that of the Dockerfile.
+// imageUser is the user of the Dockerfile.
 const imageUser = 65532
 
 // TestTheImageNeedsNoPrivilegesAndNoWritableFiles runs the programs with the files of the image
@@ -51,7 +51,7 @@ func TestTheImageNeedsNoPrivilegesAndNoWritableFiles(t *testing.T) {
 	status, answer := s.call(http.MethodPost, "/api/v1/dlq/messages/"+s.ids()[0]+"/retry")
 	require.Equal(t, http.StatusOK, status, answer)
 	for name, p := range map[string]*program{"api": api, "worker": worker} {
-		s.env = p.Env // with its port
+		s.env = p.Env // with the port of the program
 		s.run(name, "healthcheck")
 	}
 	require.NoError(t, api.end())

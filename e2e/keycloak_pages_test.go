@@ -92,7 +92,7 @@ func (g *guarded) operatorUsesThePages() {
 	for _, cookie := range r.cookies() {
 		require.NotContains(t, cookie.Value, "eyJ", "no token lies in the open")
 	}
-	g.answersAreForOneBrowserOnce(r) // Keycloak ends a session whose code comes twice
+	g.answersAreForOneBrowserOnce(r) // Keycloak ends a session if its code is used twice
 	r = g.visitor()
 	r.signIn("/me")
 
@@ -147,7 +147,7 @@ func (g *guarded) operatorUsesThePages() {
 // answersAreForOneBrowserOnce opens Keycloak's redirect again, in the same browser and in other browsers.
 func (g *guarded) answersAreForOneBrowserOnce(r *visitor) {
 	stranger, victim := g.visitor(), g.visitor()
-	_, _, _ = victim.open("/sign-in/openid") // has begun a sign-in of its own
+	_, _, _ = victim.open("/sign-in/openid") // the victim has begun a sign-in of its own
 	for _, other := range []*visitor{r.tab(), stranger, victim} {
 		_, status, text := other.read(other.Get(r.callback))
 		require.Equal(g.t, http.StatusUnauthorized, status)
@@ -162,7 +162,7 @@ func (g *guarded) answersAreForOneBrowserOnce(r *visitor) {
 	require.Contains(g.t, text, "invalid_grant")
 }
 
-// state is the state of a new attempt.
+// state begins a sign-in and returns its parameter state.
 func (r *visitor) state() string {
 	at, _, _ := r.open("/sign-in/openid")
 	return at.Query().Get("state")

@@ -43,7 +43,7 @@ func newKeycloak(t *testing.T) *keycloak {
 	dir := t.TempDir()
 	unpack := exec.CommandContext(t.Context(), "mvn", "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack",
 		"-Dartifact=org.keycloak:keycloak-quarkus-dist:"+keycloakVersion+":zip", "-DoutputDirectory="+dir)
-	unpack.Dir = dir // Maven writes markers there
+	unpack.Dir = dir // Maven writes marker files into its working directory
 	output, err := unpack.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 

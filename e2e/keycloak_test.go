@@ -13,12 +13,12 @@ import (
 	"dlqmanager/internal/kafkatest"
 )
 
-// guarded is a system whose API asks a Keycloak. Members of the group payments are operators of
-// the system's topic, those of support view all topics, and those of dlq-admins may do everything.
+// guarded is a system whose API asks a Keycloak. Members of the group payments are operators of the
+// system's topic. Members of support view all topics. Members of dlq-admins may do everything.
 type guarded struct {
 	*system
 	keycloak *keycloak
-	other    *system // the same, with a topic that is not the operator's
+	other    *system // the same system, with a topic of which nobody in payments is an operator
 	api      *program
 }
 
@@ -179,7 +179,7 @@ func (g *guarded) tokensForOthersAreRefused() {
 	g.requireRefused(refresh, "algorithm")
 	other, _ := g.keycloak.login("other-application", "olga")
 	g.requireRefused(other, "another audience")
-	g.requireRefused(g.keycloak.administrator(), "unknown key") // of another realm
+	g.requireRefused(g.keycloak.administrator(), "unknown key") // a token of another realm
 }
 
 func (g *guarded) tokensExpire() {
@@ -214,7 +214,7 @@ func (g *guarded) knownKeysOutliveKeycloak() {
 	operator, _ := g.keycloak.login("cli", "olga")
 	foreign := g.keycloak.administrator()
 	g.keycloak.stop()
-	// The API asks for an unknown key, and notices that Keycloak is away.
+	// The API requests an unknown key from Keycloak, and notices that Keycloak does not answer.
 	require.Eventually(g.t, func() bool {
 		status, _ := g.as(foreign, http.MethodGet, "/api/v1/me")
 		return status == http.StatusServiceUnavailable

@@ -11,8 +11,8 @@ import (
 	"dlqmanager/internal/kafkatest"
 )
 
-// The worker is killed in the middle of a batch, which has locked and not yet changed its
-// messages. PostgreSQL may still commit the batch, because it has the whole of it.
+// The worker is killed in the middle of a batch, which has locked its messages and not changed them yet.
+// PostgreSQL may still commit the batch, because it has all statements of the batch.
 func TestABulkChangeSurvivesTheKillOfItsWorker(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t, kafkatest.FakeCluster(t))

@@ -22,8 +22,8 @@ func TestASingleRetryToAnEndpointSurvivesAKillBetweenTheAnswerAndFinalize(t *tes
 	killDuringHTTPRetry(t, true)
 }
 
-// killDuringHTTPRetry kills the worker once the endpoint has the message: before its answer, or
-// after it, while finalize waits for a lock.
+// killDuringHTTPRetry kills the worker once the endpoint has the message. The kill comes before the answer
+// of the endpoint, or after the answer, while finalize waits for a lock.
 func killDuringHTTPRetry(t *testing.T, answersFirst bool) {
 	t.Helper()
 	cluster := kafkatest.FakeCluster(t)
@@ -35,7 +35,7 @@ func killDuringHTTPRetry(t *testing.T, answersFirst bool) {
 		select {
 		case <-held:
 			w.WriteHeader(http.StatusNoContent)
-		case <-r.Context().Done(): // its worker is dead
+		case <-r.Context().Done(): // the worker that sent the request is dead
 		}
 	}))
 	t.Cleanup(server.Close)
@@ -71,7 +71,7 @@ func killDuringHTTPRetry(t *testing.T, answersFirst bool) {
 		require.Zero(t, s.rows("status = 'RESOLVED'"))
 	}
 	s.startWorker()
-	// Temporal sends it again when the attempt of the dead worker has timed out.
+	// Temporal starts the activity again when the attempt of the dead worker has timed out.
 	require.Eventually(t, func() bool { return s.rows("status = 'RESOLVED' AND retry_count = 1") == 1 }, 2*time.Minute, 50*time.Millisecond)
 	close(requests)
 	repeated := 0

@@ -31,8 +31,7 @@ func TestBulkRetrySurvivesTheKillOfItsWorker(t *testing.T) {
 	s.produceDeadLetters(cluster, messages)
 	s.eventually("all are stored", func() bool { return s.pending() == messages })
 
-	// The worst moment for a kill: the broker has the records, but some pages are not
-	// finalized.
+	// This is the worst moment for a kill: the broker has the records, but some pages are not finalized.
 	publishing, goOn := holdPublish(cluster, 60)
 	status, answer := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status)
@@ -113,8 +112,8 @@ func (s *system) produceDeadLetters(cluster *kfake.Cluster, messages int) {
 	require.Zero(t, failed.Load())
 }
 
-// holdPublish delays the answers of the nth produce request and all later ones until goOn
-// is closed. It signals the arrival of the nth.
+// holdPublish delays the answers to the nth produce request and to all later requests until goOn is closed.
+// held signals the arrival of the nth request.
 func holdPublish(cluster *kfake.Cluster, n int64) (held <-chan struct{}, goOn chan struct{}) {
 	arrived := make(chan struct{})
 	goOn = make(chan struct{})

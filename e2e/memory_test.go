@@ -73,7 +73,7 @@ func assertNoError(t *testing.T, err error) bool {
 	return err == nil
 }
 
-// readAtOnce returns how many of n readers had which status.
+// readAtOnce starts n readers at once, and returns how many readers got each status.
 func readAtOnce(t *testing.T, n int, url func(i int) string) map[int]int {
 	t.Helper()
 	var mu sync.Mutex
@@ -106,7 +106,7 @@ func TestReadersCannotFillTheMemory(t *testing.T) {
 	large := keep("large", 2, 10_000_000)
 	const limit = 512 << 20
 	s.env = append(s.env, fmt.Sprintf("GOMEMLIMIT=%d", limit/10*9), "DLQ_SERVER_WRITE_TIMEOUT=21s", "DLQ_SERVER_REQUEST_TIMEOUT=20s",
-		"DLQ_SERVER_RETRY_WAIT=1s") // in which a busy machine reads messages of 10 MB
+		"DLQ_SERVER_RETRY_WAIT=1s") // within this time, even a busy machine reads messages of 10 MB
 	api := s.startAPI()
 	within := func(what string) {
 		t.Helper()
@@ -144,7 +144,8 @@ func TestReadersCannotFillTheMemory(t *testing.T) {
 	require.Equal(t, 20, statuses[http.StatusOK]+statuses[http.StatusServiceUnavailable])
 	within("20 exports of messages of 10 MB, and of 100 of 0.9 MB")
 
-	// Readers that stop get nothing more; a client from another address is served meanwhile.
+	// The API closes the connections of readers that stop reading. Meanwhile it serves a client from
+	// another address.
 	var started sync.WaitGroup
 	var closed atomic.Int64
 	for i := range 50 {

@@ -48,7 +48,7 @@ func TestProgramsWaitForWhatIsAwayAndLoseNothing(t *testing.T) {
 	database.join(t)
 	s.eventually("no record was skipped", func() bool { return s.pending() == 1000 })
 
-	// Temporal is unavailable: a clear answer, and the message is unchanged.
+	// While Temporal is unavailable, the API gives a clear answer, and the message stays unchanged.
 	temporal.cut()
 	status, answer = s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "wait=2")
 	require.Equal(t, http.StatusServiceUnavailable, status, "%v", answer)
@@ -68,7 +68,7 @@ func TestProgramsStopInOrder(t *testing.T) {
 	s.produceDeadLetters(cluster, 10*dlq.PageSize)
 	s.eventually("all are stored", func() bool { return s.pending() == 10*dlq.PageSize })
 
-	// A worker that is stopped in the middle of a page finalizes it.
+	// A worker that is stopped in the middle of a page finalizes the page.
 	publishing, goOn := holdPublish(cluster, 1)
 	status, _ := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status)

@@ -12,9 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// newKafkaProxy makes a proxy for a cluster of one broker. Kafka's clients connect to the
-// addresses in the broker's answers, so the proxy replaces these addresses by its own. So
-// each client can have a proxy of its own, whatever the broker advertises.
+// newKafkaProxy makes a proxy for a cluster of one broker. Kafka's clients connect to the addresses in the
+// broker's answers, so the proxy replaces these addresses by its own address. Each client can have a proxy
+// of its own, whatever address the broker advertises.
 func newKafkaProxy(t *testing.T, target string) *proxy {
 	t.Helper()
 	p := newProxy(t, target)
@@ -60,7 +60,7 @@ func (p *proxy) readKafka(l *link) (fromClient, fromServer reader) {
 	return fromClient, fromServer
 }
 
-// renamed is the answer with the proxy's address instead of the broker's.
+// renamed returns the answer with the address of the proxy instead of the broker's address.
 func (p *proxy) renamed(frame []byte, answer kmsg.Response) ([]byte, error) {
 	header := 8 // size and correlation id
 	if answer.IsFlexible() {

@@ -74,9 +74,9 @@ func (p *proxy) cut() {
 	clear(p.open)
 }
 
-// silence makes every open connection hang for ever, like a firewall that drops packets:
-// neither side sees an end, even if the other side closes the connection. Connections that
-// are opened within d hang too; later connections work. It returns how many were open.
+// silence makes every open connection hang for ever, like a firewall that drops packets: neither side
+// notices when the other side closes the connection. Connections that are opened within d hang too; later
+// connections work. silence returns how many connections were open.
 func (p *proxy) silence(d time.Duration) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +138,7 @@ func (p *proxy) drop(l *link) {
 	delete(p.open, l)
 }
 
-// pump copies until one side ends, and then closes both sides, unless the link is mute.
+// pump forwards data until one side ends, and then closes both sides, unless the link is mute.
 func (p *proxy) pump(l *link, to net.Conn, next reader) {
 	for {
 		piece, err := next()

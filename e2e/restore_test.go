@@ -121,7 +121,7 @@ func poolOf(t *testing.T, url string) *pgxpool.Pool {
 	return dbtest.Pool(t, url)
 }
 
-// noise is incompressible.
+// noise returns random bytes, which cannot be compressed.
 func noise(t *testing.T, n int) []byte {
 	t.Helper()
 	b := make([]byte, n)

@@ -36,7 +36,7 @@ type section struct{ title, commands string }
 
 var codeBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
 
-// sections are those with commands, in their order.
+// sections returns the sections of the page that have commands, in their order.
 func sections(t *testing.T) (found []section) {
 	t.Helper()
 	for part := range strings.SplitSeq(page(t), "\n## ") {
@@ -52,13 +52,13 @@ func sections(t *testing.T) (found []section) {
 	return found
 }
 
-// operated is a system that somebody with the runbook looks at.
+// operated is a system with an operator who follows the runbook.
 type operated struct {
 	*system
 	fakeTopics func(messages int)
 	cameBack   func(id string)
 	worker     *program
-	// chosen are the variables that somebody sets to what the commands have shown.
+	// chosen has the variables that an operator sets to values from the output of earlier commands.
 	chosen []string
 }
 
@@ -67,14 +67,14 @@ func (o *operated) choose(name string, value any) {
 	o.chosen = append(o.chosen, fmt.Sprintf("%s=%s", name, value))
 }
 
-// first is the id of the first thing of a list.
+// first returns the id of the first element of a list.
 func (o *operated) first(path, list string) any {
 	o.t.Helper()
 	_, answer := o.call(http.MethodGet, path)
 	return answer[list].([]any)[0].(map[string]any)["id"]
 }
 
-// is sets something in the database that takes long to happen.
+// is changes the database, for a state that would come about only after a long time.
 func (o *operated) is(sql string) {
 	o.t.Helper()
 	_, err := o.pool.Exec(o.t.Context(), sql)
@@ -96,7 +96,7 @@ func (o *operated) job() string {
 	return o.jobOf(100, 1)
 }
 
-// jobOf starts a bulk retry of so many messages and more, with a rate limit.
+// jobOf starts a bulk retry of at least this number of messages, with a rate limit.
 func (o *operated) jobOf(messages, rate int) string {
 	o.t.Helper()
 	o.arrive(messages)
@@ -129,7 +129,8 @@ func (o *operated) arrive(messages int) {
 	o.eventually("they are stored", func() bool { return o.rows("true") >= before+messages })
 }
 
-// told are the sections with commands: what has happened before, and patterns of what the commands say.
+// told has the sections with commands. given prepares the situation of a section, and says has patterns of
+// the output of its commands.
 var told = map[string]struct {
 	given func(*operated)
 	says  []string
@@ -269,7 +270,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 // yes is the person who answers the questions of dlqctl.
 const yes = "dlqctl() { command dlqctl --yes \"$@\"; }\n"
 
-// shell runs commands as somebody who reads the page, and stops at the first that fails.
+// shell runs commands like a person who reads the page. It stops at the first command that fails.
 func (o *operated) shell(commands string) string {
 	o.t.Helper()
 	ctx, cancel := context.WithTimeout(o.t.Context(), time.Minute)
@@ -302,7 +303,7 @@ func temporalFolder(t *testing.T) string {
 
 var tableRow = regexp.MustCompile("(?m)^\\| `([A-Z]+) ([^`]+)` \\| (\\d+) \\| (\\d+) \\| (\\d+) \\|$")
 
-// The table says what can be done while a dependency is away.
+// A table of the runbook says which requests work while a dependency is unavailable.
 func TestTheRunbookKnowsWhatWorksWhileADependencyIsAway(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t)

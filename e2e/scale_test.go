@@ -17,7 +17,7 @@ import (
 
 func TestAWorkerThatJoinsSharesTheLanesAndCarriesOnAlone(t *testing.T) {
 	t.Parallel()
-	// Enough lanes that each worker gets some when they are assigned again.
+	// With this number of lanes, each worker gets some lanes when they are assigned again.
 	const lanes = 16
 	cluster := kafkatest.FakeCluster(t)
 	s := newSystem(t, cluster)
@@ -27,7 +27,7 @@ func TestAWorkerThatJoinsSharesTheLanesAndCarriesOnAlone(t *testing.T) {
 	s.produceDeadLetters(cluster, messages)
 	s.eventually("all are stored", func() bool { return s.pending() == messages })
 
-	// One worker would need 25 seconds. Lanes end their time slice after 15.
+	// One worker would need 25 seconds. Lanes end their time slice after 15 seconds.
 	quick := slowPublish(cluster, 1250*time.Microsecond)
 	status, answer := s.call(http.MethodPost, "/api/v1/dlq/"+s.dlqTopic+"/retry-all", "Prefer", "respond-async")
 	require.Equal(t, http.StatusAccepted, status)

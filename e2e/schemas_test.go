@@ -115,7 +115,7 @@ func TestValuesOfASchemaRegistryAreDecodedAndSentBackAsTheyWere(t *testing.T) {
 		require.Equal(t, []string{key, base64.StdEncoding.EncodeToString(value)}, []string{string(record.Key), base64.StdEncoding.EncodeToString(record.Value)})
 	}
 
-	// The newest version has another field, which a consumer fills with its default.
+	// The newest version has one more field, which a consumer fills with the field's default.
 	register("payments", sr.Schema{Schema: strings.Replace(payment, `"fields": [`, `"fields": [{"name": "currency", "type": "string", "default": "JPY"}, `, 1)})
 	deadLetter("mended", values["avro"])
 	status, answer = edit("mended", `{"amount": -9, "note": "mended"}`)

@@ -62,7 +62,7 @@ func (p *identityProvider) token(t *testing.T, audience string, expires time.Tim
 	return token
 }
 
-// Tokens and keys that are accepted, refused or unreadable are not shown.
+// No output shows a token or a key, whether it is accepted, refused or unreadable.
 func TestTokensOfAProviderAndKeyFilesAppearInNoOutput(t *testing.T) {
 	t.Parallel()
 	provider, authority := newIdentityProvider(t), certtest.NewAuthority(t)
@@ -98,7 +98,7 @@ func TestTokensOfAProviderAndKeyFilesAppearInNoOutput(t *testing.T) {
 		provider.token(t, "dlq-manager", time.Now().Add(-time.Hour)): http.StatusUnauthorized,
 		provider.token(t, "dlq-manager", later) + "x":                http.StatusUnauthorized,
 	} {
-		marks = append(marks, strings.Split(token, ".")[1:]...) // the first part is the same in all
+		marks = append(marks, strings.Split(token, ".")[1:]...) // the first part is the same in all tokens
 		got, body := ask(http.MethodDelete, "/api/v1/dlq/messages/"+strings.Repeat("0", 8)+"-0000-7000-8000-000000000000", token)
 		require.Equal(t, status, got, body)
 		for _, path := range []string{"/api/v1/me", "/api/v1/audit", "/metrics", "/docs"} {

@@ -36,7 +36,7 @@ import (
 	"dlqmanager/workflows"
 )
 
-// The marks differ in every part, so that an excerpt of one is found too.
+// Each secret and each part of a message has a mark of its own, so that an excerpt of a message is found too.
 const (
 	databaseSecret = "zq7DatabaseSecret"
 	migratorSecret = "zq7MigratorSecret"
@@ -69,8 +69,8 @@ func requireAbsent(t *testing.T, where string, text []byte, marks ...string) {
 	}
 }
 
-// formsOf lists the ways in which an encoder may write a mark. In base64, bytes before and
-// after the mark share characters with it; these are left out.
+// formsOf lists the ways in which an encoder may write a mark. In base64, bytes before and after the mark
+// share characters with it; these characters are left out.
 func formsOf(mark string) []string {
 	forms := []string{mark, hex.EncodeToString([]byte(mark)), url.QueryEscape(mark)}
 	for before := range 3 {
@@ -127,7 +127,8 @@ func TestSecretsAndPayloadsAppearInNoOutput(t *testing.T) {
 	s.editAndHandIn(ids[1])
 	require.Contains(t, s.show(http.MethodPost, "/api/v1/jobs", `{"unknown":"`+valueMark+`"}`), "unknown field")
 	s.show(http.MethodPost, "/api/v1/jobs", `{"kind": "retry", "topic":"`+s.dlqTopic+`","key":"`+keyMark+`","reason":"a reason"}`)
-	s.eventually("the bulk retry ended", func() bool { return s.rows("status = 'RESOLVED'") == 5 }) // with the copy and the letter
+	// Five messages, with the edited copy and the letter that was handed in.
+	s.eventually("the bulk retry ended", func() bool { return s.rows("status = 'RESOLVED'") == 5 })
 	require.NoError(t, cluster.CreateTopic("nowhere.dlq.v1", 1, nil))
 	s.dlqTopic, s.topic = "nowhere.dlq.v1", "nowhere.v1" // a topic that does not exist
 	s.produceMarked(cluster, 2)
@@ -142,12 +143,13 @@ func TestSecretsAndPayloadsAppearInNoOutput(t *testing.T) {
 	} {
 		requireAbsent(t, path, []byte(s.show(http.MethodGet, path, "")), append(recordMarks, secretMarks...)...)
 	}
-	for _, path := range []string{"/api/v1/dlq/messages/" + ids[0], "/api/v1/jobs", "/api/v1/jobs"} { // show records and filters
+	// These answers show records and filters.
+	for _, path := range []string{"/api/v1/dlq/messages/" + ids[0], "/api/v1/jobs", "/api/v1/jobs"} {
 		requireAbsent(t, path, []byte(s.show(http.MethodGet, path, "")), secretMarks...)
 	}
 	s.sendUnreadable()
 	token := s.token
-	s.token = "" // the token of the requests is then unknown
+	s.token = "" // so the requests send an unknown token
 	refused := s.show(http.MethodGet, "/api/v1/dlq", "")
 	require.Contains(t, refused, "401 Unauthorized")
 	requireAbsent(t, "a refusal", []byte(refused), secretMarks...)
@@ -221,7 +223,7 @@ func (s *system) authenticate() string {
 	return s.token
 }
 
-// retryRefused replaces the worker by one whose logins Kafka refuses, and retries a message with it.
+// retryRefused replaces the worker by a worker whose logins Kafka refuses. Then it retries a message.
 func (s *system) retryRefused(cluster *kfake.Cluster, worker *program) (other *program) {
 	s.t.Helper()
 	s.produceMarked(cluster, 1)

@@ -14,8 +14,8 @@ import (
 	"dlqmanager/internal/temporaltest"
 )
 
-// A proxy that drops its connections silently notifies neither side. The programs have to
-// notice by themselves.
+// A proxy that drops its connections silently notifies neither side. The programs must notice by themselves
+// that a connection is dead.
 func TestAJobGoesOnAfterEachOfItsConnectionsFellSilent(t *testing.T) {
 	t.Parallel()
 	const messages = 3_000

@@ -108,12 +108,12 @@ type acl struct {
 	operation kmsg.ACLOperation
 }
 
-// String is as in the manager's errors.
+// String writes the right as the manager's errors do.
 func (a acl) String() string {
 	return fmt.Sprintf("%s on the %s %s", a.operation, strings.ToLower(a.resource.String()), a.name)
 }
 
-// grant is what an operator is told to do.
+// grant is the instruction to an operator in the manager's errors.
 func (a acl) grant() string { return "grant " + a.String() + " to the manager's user" }
 
 // original is the topic whose dead letters or archive the right is about.
@@ -129,7 +129,7 @@ func (a acl) builder() *kadm.ACLBuilder {
 	return b.Topics(a.name)
 }
 
-// strimziACLs are those of the example of a user.
+// strimziACLs returns the rights in the example of a user.
 func strimziACLs(t *testing.T) (acls []acl) {
 	t.Helper()
 	users := strimziExample[strimziUser](t, "user.yaml", "KafkaUser")
@@ -165,7 +165,7 @@ const (
 	strimziConsumers = "order-server.inventory-check"
 )
 
-// addresses are those of a cluster that is not the fake.
+// addresses has the addresses of a real cluster.
 type addresses []string
 
 func (a addresses) ListenAddrs() []string { return a }
@@ -185,7 +185,7 @@ func newStrimzi(t *testing.T, acls []acl) *strimzi {
 		for key, value := range topic.Spec.Config {
 			configs[key] = &value
 		}
-		configs["min.insync.replicas"] = new("1") // of one broker
+		configs["min.insync.replicas"] = new("1") // the cluster has one broker
 		_, err := s.admin.CreateTopic(t.Context(), topic.Spec.Partitions, 1, configs, topic.Metadata.Name)
 		require.NoError(t, err)
 		exists[topic.Metadata.Name] = true
@@ -207,7 +207,8 @@ func newStrimzi(t *testing.T, acls []acl) *strimzi {
 	return s
 }
 
-// grant returns once the broker knows the right, which the controller has stored before.
+// grant allows the operation. It returns once the broker knows the right, because the controller answers
+// earlier.
 func (s *strimzi) grant(a acl) {
 	s.t.Helper()
 	results, err := s.admin.CreateACLs(s.t.Context(), a.builder())
@@ -246,7 +247,7 @@ func (s *strimzi) exhausted(topic string) {
 	s.letter(topic, kgo.RecordHeader{Key: "dlq-message-id", Value: []byte(sent)}, kgo.RecordHeader{Key: "dlq-retry-count", Value: []byte("3")})
 }
 
-// pointer produces a record, and the dead letter that a share group leaves of it.
+// pointer produces a record, and the dead letter that a share group writes for the record.
 func (s *strimzi) pointer(topic string) {
 	s.t.Helper()
 	original := s.produce(&kgo.Record{Topic: topic, Key: []byte("k"), Value: []byte("pointed")})
@@ -264,7 +265,7 @@ func (s *strimzi) produce(r *kgo.Record) *kgo.Record {
 	return r
 }
 
-// stored waits until so many messages of a topic are PENDING, and returns the id of one.
+// stored waits until n messages of a topic are PENDING, and returns the id of one of them.
 func (s *strimzi) stored(topic string, n int) (id string) {
 	s.t.Helper()
 	where := "status = 'PENDING' AND original_topic = '" + topic + "'"
@@ -301,8 +302,8 @@ func (s *strimzi) commit(topic string) {
 	require.NoError(s.t, s.admin.CommitAllOffsets(s.t.Context(), strimziConsumers, ends.Offsets()))
 }
 
-// lag keeps the ingest from the end of a topic's partition 1, by a transaction that is open until
-// the returned function is called.
+// lag opens a transaction in partition 1 of a topic, so that the ingest cannot reach the partition's end.
+// The returned function ends the transaction.
 func (s *strimzi) lag(topic string) (end func()) {
 	s.t.Helper()
 	brokers, _ := s.client.OptValue(kgo.SeedBrokers).([]string)
@@ -324,7 +325,7 @@ func (s *strimzi) archived(topic string) (n int64) {
 	return n
 }
 
-// in is the same system for a subtest.
+// in returns the same system for a subtest.
 func (s *strimzi) in(t *testing.T) *strimzi {
 	other := *s
 	other.system = new(*s.system)
@@ -336,7 +337,7 @@ func TestTheStrimziUserHasTheRightsThatTheManagerNeedsAndNoOther(t *testing.T) {
 	t.Parallel()
 	acls := strimziACLs(t)
 	s := newStrimzi(t, acls)
-	families, groups := map[string][]acl{}, []acl{} // those of an original topic, and of groups
+	families, groups := map[string][]acl{}, []acl{} // the rights of each original topic, and the rights of groups
 	for _, a := range acls {
 		if a.resource == kmsg.ACLResourceTypeGroup {
 			groups = append(groups, a)
@@ -372,7 +373,7 @@ func (s *strimzi) lacksEach(t *testing.T, acls []acl) {
 	}
 }
 
-// worksInFull does all that needs Kafka, with all rights.
+// worksInFull does everything that needs Kafka, while the user has all rights.
 func (s *strimzi) worksInFull(families map[string][]acl) {
 	t := s.t
 	for topic, family := range families {
@@ -414,7 +415,7 @@ func (s *strimzi) worksInFull(families map[string][]acl) {
 	require.Equal(t, strings.Count(said, "the group share"), strings.Count(said, "AUTHORIZATION_FAILED"), "a share group needs no right")
 }
 
-// lacks removes a right, requires that the operator learns which, and grants it again.
+// lacks removes a right, requires that the operator learns which right is missing, and grants it again.
 func (s *strimzi) lacks(a acl) {
 	t, topic := s.t, a.original()
 	s.revoke(a)

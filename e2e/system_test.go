@@ -105,7 +105,7 @@ func (s *system) start(name, address string, env ...string) *program {
 	return p
 }
 
-// launch starts the program and does not wait.
+// launch starts the program and does not wait until it is ready.
 func (s *system) launch(name, address string, env ...string) *program {
 	s.t.Helper()
 	p := &program{Cmd: s.command(name), ready: "http://" + address + "/readyz", log: &lockedBuffer{}}
@@ -195,9 +195,9 @@ func (s *system) eventually(what string, condition func() bool) {
 // givenAddresses are the addresses that freeAddress has returned.
 var givenAddresses sync.Map
 
-// freeAddress returns an unused address. Its port is below the ports that the system gives to
-// connections and to listeners on port 0. So nobody takes the port before a program listens
-// there, or while the program restarts.
+// freeAddress returns an unused address. Its port is below the ports that the system gives to connections
+// and to listeners on port 0. So no other program takes the port before our program listens there, or while
+// our program restarts.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -214,7 +214,8 @@ func freeAddress(t *testing.T) string {
 	return ""
 }
 
-// lockedBuffer does not embed its buffer, whose method ReadFrom would bypass the lock.
+// lockedBuffer is a buffer with a lock. It does not embed bytes.Buffer, because the method ReadFrom of
+// bytes.Buffer would bypass the lock.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

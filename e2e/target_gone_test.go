@@ -20,7 +20,7 @@ import (
 
 const redirectedMessages = 300
 
-// redirecting is a bulk retry to another topic that is in its middle.
+// redirecting is a running bulk retry to another topic, which has sent some of its messages.
 type redirecting struct {
 	*system
 	cluster     *kfake.Cluster
@@ -38,7 +38,7 @@ func startRedirecting(t *testing.T) *redirecting {
 	r.env = append(r.env, "DLQ_TARGETS_ALLOWED=*.retry")
 	r.worker = r.startWorker()
 	r.startAPI()
-	r.env = usual // of later workers
+	r.env = usual // the environment of later workers
 	r.produceDeadLetters(cluster, redirectedMessages)
 	r.eventually("all are stored", func() bool { return r.pending() == redirectedMessages })
 	status, job := r.send(http.MethodPost, "/api/v1/jobs", strings.NewReader(fmt.Sprintf(`{"kind": "retry", "topic": %q, "target_topic": %q, "rate_limit": 100}`, r.dlqTopic, r.target)),

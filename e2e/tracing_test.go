@@ -22,7 +22,8 @@ import (
 	"dlqmanager/internal/kafkatest"
 )
 
-// spans are what an OTLP receiver has received, by the protocol that the programs use.
+// spans is an OTLP receiver with the spans that it has received. It speaks the protocol that the programs
+// use.
 type spans struct {
 	collector.UnimplementedTraceServiceServer
 	mu       sync.Mutex
@@ -75,7 +76,7 @@ func (r *spans) trace(id string) string {
 		children := byParent[parent]
 		slices.SortFunc(children, func(a, b *tracepb.Span) int { return int(a.GetStartTimeUnixNano()) - int(b.GetStartTimeUnixNano()) })
 		for _, span := range children {
-			if strings.HasPrefix(span.GetName(), "prepare ") || span.GetName() == "pool.acquire" { // not always
+			if strings.HasPrefix(span.GetName(), "prepare ") || span.GetName() == "pool.acquire" { // not in every trace
 				continue
 			}
 			fmt.Fprintf(&tree, "%s%s\n", indent, span.GetName())

@@ -18,11 +18,11 @@ import (
 	"dlqmanager/internal/kafkatest"
 )
 
-// upgradeFromEnv is the environment variable with the folder of the sources of the version
-// before. Without it that version is this one.
+// upgradeFromEnv is the environment variable with the folder of the previous version's sources. If it is
+// not set, the test upgrades from the present version.
 const upgradeFromEnv = "DLQ_TEST_UPGRADE_FROM"
 
-// laterMigrations are those of the version after, besides this one's.
+// laterMigrations are the migrations that a later version has in addition to the present migrations.
 var laterMigrations = map[string]string{
 	"998_add_a_note": `
 		ALTER TABLE dlq.dlq_messages ADD COLUMN IF NOT EXISTS note TEXT;
@@ -82,7 +82,8 @@ func TestAnUpgradeAndItsRollbackUnderLoad(t *testing.T) {
 	})
 	_, err := s.pool.Exec(t.Context(), `DELETE FROM dlq.dlq_messages WHERE dlq_topic = $1`, load.dlqTopic)
 	require.NoError(t, err)
-	s.requireAllSent(cluster, answer, messages, lanes*dlq.PageSize) // none, unless the machine is so busy that heartbeats are late
+	// No message is sent twice, unless the machine is so busy that heartbeats are late.
+	s.requireAllSent(cluster, answer, messages, lanes*dlq.PageSize)
 }
 
 // migrateBesideADump migrates while an open transaction has read the messages. The running
@@ -108,10 +109,10 @@ func (s *system) migrateBesideADump() {
 // load is an operator, and a consumer whose messages fail, on topics of their own.
 type load struct {
 	*system
-	base    atomic.Value // a string: where it calls the API
+	base    atomic.Value // a string, the base URL of the API
 	ended   atomic.Bool
-	count   atomic.Int64         // of retries
-	retried chan map[string]bool // ids
+	count   atomic.Int64         // the number of retries
+	retried chan map[string]bool // the ids of the messages
 }
 
 func (s *system) startLoad(cluster *kfake.Cluster) *load {
@@ -133,7 +134,7 @@ func (l *load) stop() map[string]bool {
 	return <-l.retried
 }
 
-// run retries each message as soon as it is there. No request may be refused.
+// run retries each message as soon as it is stored. No request may be refused.
 func (l *load) run(cluster *kfake.Cluster) {
 	retried := map[string]bool{}
 	defer func() { l.retried <- retried }()
@@ -150,11 +151,11 @@ func (l *load) run(cluster *kfake.Cluster) {
 			for _, message := range list {
 				id, _ := message.(map[string]any)["id"].(string)
 				if retried[id] {
-					continue // accepted, and not yet claimed
+					continue // the request is accepted, and the message is not claimed yet
 				}
 				found = true
 				status, answer := l.call(http.MethodPost, "/api/v1/dlq/messages/"+id+"/retry")
-				if status != http.StatusOK && status != http.StatusAccepted { // accepted, when the API stops meanwhile
+				if status != http.StatusOK && status != http.StatusAccepted { // the answer is 202 if the API stops meanwhile
 					l.t.Errorf("retry: %d %v", status, answer)
 					return
 				}
@@ -165,7 +166,8 @@ func (l *load) run(cluster *kfake.Cluster) {
 	}
 }
 
-// buildFrom builds the programs from a folder of sources, or this one, with more migrations.
+// buildFrom builds the programs from a folder of sources, or from the present sources if it is empty, with
+// further migrations.
 func buildFrom(t *testing.T, sources string, migrations map[string]string) (folder string) {
 	t.Helper()
 	if sources == "" && migrations == nil {

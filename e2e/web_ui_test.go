@@ -39,8 +39,8 @@ type webUI struct {
 	address string
 }
 
-// shows opens a page until it has the texts. With -write-docs it takes its screenshot too, if that
-// has a name.
+// shows opens a page again and again until it has the texts. With -write-docs it also takes a screenshot,
+// if name is not empty.
 func (u *webUI) shows(name, path string, texts ...string) {
 	u.t.Helper()
 	for attempt := 1; ; attempt++ {
@@ -73,7 +73,7 @@ func (u *webUI) open(path, do string) string {
 
 var renderedFrame = regexp.MustCompile(`/render\?content=([^&"]*)`)
 
-// shownBy is the text of a document, and the Markdown that it shows in frames.
+// shownBy returns the text of a document, with the Markdown that it shows in frames.
 func shownBy(document string) string {
 	text := html.UnescapeString(document)
 	for _, frame := range renderedFrame.FindAllStringSubmatch(text, -1) {
@@ -84,8 +84,8 @@ func shownBy(document string) string {
 	return text
 }
 
-// withoutWaiting is the address of a proxy that ends requests which wait for the next event of a
-// workflow. The browser takes a page for complete once it has all answers.
+// withoutWaiting returns the address of a proxy that ends requests which wait for the next event of a
+// workflow. Otherwise a page would never be complete, since the browser waits for all answers.
 func withoutWaiting(t *testing.T, address string) string {
 	t.Helper()
 	target, err := url.Parse(address)
@@ -104,7 +104,7 @@ func withoutWaiting(t *testing.T, address string) string {
 	return proxy.URL
 }
 
-// What somebody sees who works in the Temporal Web UI.
+// The test sees what a person sees who works in the Temporal Web UI.
 func TestTheTemporalWebUIShowsRetries(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("chromium"); err != nil {

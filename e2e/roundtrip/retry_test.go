@@ -9,8 +9,8 @@ import (
 	"dlqmanager/internal/dlqtest"
 )
 
-// retry sends every message back: some by single retries, the others in a bulk retry. It
-// makes the same steps as the workflows.
+// retry sends every message back: one message in 50 by a single retry, and all other messages in a bulk
+// retry. It makes the same steps as the workflows.
 func (r *round) retry(circle int) {
 	for i := 0; i < len(r.ids); i += 50 {
 		r.retryAlone(circle, r.ids[i])
@@ -46,7 +46,7 @@ func (r *round) retryPage(circle int, lane dlq.Lane) bool {
 	ctx := r.t.Context()
 	claim, _, err := r.store.NextPage(ctx, lane, nil, true)
 	require.NoError(r.t, err)
-	if claim.Bytes > dlq.PageBytes { // the claim did not read the value
+	if claim.Bytes > dlq.PageBytes { // then the claim did not read the value
 		claim, err = r.store.ClaimedPage(ctx, lane, claim.Bytes)
 		require.NoError(r.t, err)
 	}

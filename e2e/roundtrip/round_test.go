@@ -27,8 +27,8 @@ const (
 	partitions = 3
 )
 
-// round has some records, and a broker and a database of its own. Its slices have one
-// element for each record.
+// round is a part of the test with some records, and with a broker and a database of its own. Its slices
+// have one element for each record.
 type round struct {
 	t       *testing.T
 	random  *dlqtest.Random
@@ -38,8 +38,8 @@ type round struct {
 	consumed []dlq.Record // the newest record in the original topic
 	dead     []dlq.Record // the newest record in the dead-letter topic
 	by       []string     // the framework that wrote the newest dead letter
-	ids      []dlq.ID     // the id of its newest message
-	previous []dlq.ID     // the id of the message before the newest
+	ids      []dlq.ID     // the id of the record's newest message
+	previous []dlq.ID     // the id of the record's message before the newest
 	index    map[dlq.ID]int
 
 	producer, consumer *kgo.Client
@@ -96,7 +96,7 @@ func client(t *testing.T, brokers []string, opts ...kgo.Opt) *kgo.Client {
 func (r *round) startManager() {
 	t := r.t
 	o := kafka.Options{Brokers: r.producer.OptValue(kgo.SeedBrokers).([]string), ConsumerGroup: "dlq-manager", MaxRetries: circles + 1,
-		DeliveryTimeout: timeout} // a busy machine is no failure
+		DeliveryTimeout: timeout} // so that a busy machine causes no failure
 	registry := prometheus.NewRegistry()
 	ingest, err := kafka.NewIngest(o, r.store, dlqtest.Topics(t), zap.NewNop(), registry)
 	require.NoError(t, err)
@@ -143,7 +143,7 @@ func (r *round) count(sql string) (n int) {
 	return n
 }
 
-// requireLinks checks that each new message continues the previous one of its record.
+// requireLinks checks that each new message names the previous message of its record.
 func (r *round) requireLinks(circle int) {
 	rows, err := r.pool.Query(r.t.Context(),
 		`SELECT id, COALESCE(previous_id, '00000000-0000-0000-0000-000000000000'), retry_count FROM dlq.dlq_messages WHERE status = 'PENDING'`)

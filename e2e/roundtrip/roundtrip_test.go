@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
-// envRecords is how many records TestRandomRecordsComeBackByteForByte has. A failing round
-// prints its seed. With this seed it is the first round, if there are as many records.
+// envRecords is how many records TestRandomRecordsComeBackByteForByte has. A failing round prints its seed.
+// A run with this seed and the same number of records begins with this round.
 const envRecords = "DLQ_ROUND_TRIP_RECORDS"
 
 const (
@@ -28,10 +28,9 @@ const (
 	timeout        = 2 * time.Minute // for an expected event
 )
 
-// Key, value and headers come back byte for byte, null and empty ones too, after every
-// circle. The wire itself cannot carry a few differences, so they are not tested: a record
-// without headers has no list of headers that could be null, and the name of a header is
-// never null.
+// Key, value and headers come back byte for byte after every circle of a failure and a retry, even if they
+// are null or empty. The wire itself cannot carry a few differences, so they are not tested: a record
+// without headers has no list of headers that could be null, and the name of a header is never null.
 func TestRandomRecordsComeBackByteForByte(t *testing.T) { //nolint:tparallel // one round at a time bounds the memory
 	t.Parallel()
 	records, seed := recordCount(t), dlqtest.Seed(t)
