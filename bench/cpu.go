@@ -13,9 +13,9 @@ import (
 // Go supports.
 const ticks = 100
 
-// postgresCPU is the processor time that the server's processes have used so far, including those of closed
-// connections. A busy machine disturbs processor time far less than elapsed time. The result is 0 on
-// systems without /proc.
+// postgresCPU is the processor time that the server's processes have used so far, including the processes
+// of closed connections. A busy machine disturbs processor time far less than elapsed time. The result is 0
+// on systems without /proc.
 func (b *bench) postgresCPU() time.Duration {
 	text, err := os.ReadFile(filepath.Join(b.dir, "postgres", "data", "postmaster.pid"))
 	if err != nil {

@@ -62,7 +62,8 @@ func filterNames(selected url.Values) []string {
 	})
 }
 
-// withFilter adds a filter. Only a negation can have several values; for any other name the added value replaces the former.
+// withFilter adds a filter. Only a negation can have several values; for any other name the added value replaces the former
+// value.
 func withFilter(selected url.Values, added filter) url.Values {
 	more := withoutValue(selected, added.Name, added.Value)
 	if !isNot(added.Name) {

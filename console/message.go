@@ -45,7 +45,8 @@ func (v *visit) message() (*answer, error) {
 	return show("message", v.text("Message %s", d.ID), d)
 }
 
-// archivedSince leads from the former page of a message to its page in the archive, if the message was archived. Else it returns err.
+// archivedSince leads from the former page of a message to its page in the archive, if the message was archived. Otherwise it
+// returns err.
 func (v *visit) archivedSince(err error) (*answer, error) {
 	if !isStatus(err, http.StatusNotFound) || v.Header.Get(regionHeader) != "" {
 		return nil, err

@@ -252,7 +252,7 @@ func (p *relying) end(ctx context.Context, redirect string, a attempt, answer ur
 	return s, nil
 }
 
-// take uses new tokens. If the provider sends no refresh token, the former one stays in use.
+// take uses new tokens. If the provider sends no refresh token, the former refresh token stays in use.
 func (s *session) take(token *oauth2.Token) {
 	s.Token, s.Expires, s.Renew = token.AccessToken, token.Expiry, time.Time{}
 	if token.RefreshToken != "" {

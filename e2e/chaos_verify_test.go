@@ -314,7 +314,7 @@ func (e *evidence) isUnordered(l *letter) bool {
 // message in its target's partition comes after the first copy of each earlier message. Further copies do
 // not count, because a page that is sent again after a crash comes after its own first copies.
 //
-// The order holds within each job. A key has one lane, a lane sends in order, and messages that a pause, a
+// The order holds within each job. A key has one lane, and a lane sends in order. Messages that a pause, a
 // crash or a cancel releases are claimed again before any later messages. The order also holds across the
 // jobs of a topic, which run one at a time: a failure blocks the later messages of its key, so the messages
 // that a job leaves are later than the messages that it has sent.

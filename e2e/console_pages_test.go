@@ -241,8 +241,8 @@ func everyPageCanBeReadByEverybody(t *testing.T, s *shop) {
 	}
 }
 
-// requireReadable requires that a page has its language and one heading, says nothing to the console of the browser, loads
-// nothing from elsewhere, is small, and does not scroll sideways.
+// requireReadable requires that a page has its language and one heading, writes nothing to the console of the browser, and
+// loads nothing from elsewhere. The page must be small, and must not scroll sideways.
 func (b *tab) requireReadable(at string, look display) {
 	b.t.Helper()
 	b.mu.Lock()

@@ -14,8 +14,8 @@ import (
 	"dlqmanager/internal/kafkatest"
 )
 
-// Every request goes to two APIs at once with the same key, and one of them is killed in the
-// middle. A request that got no answer is repeated.
+// Every request goes to two APIs at once with the same key, and one of the APIs is killed in the middle. A
+// request that got no answer is repeated.
 func TestLettersAreStoredOnceThoughAnAPIIsKilled(t *testing.T) {
 	t.Parallel()
 	const requests, letters = 60, 20

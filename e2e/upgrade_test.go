@@ -30,8 +30,8 @@ var laterMigrations = map[string]string{
 	"999_index_notes": `CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_dlq_messages_note ON dlq.dlq_messages (note)`,
 }
 
-// Versions run side by side, first in an upgrade and then in its rollback, while dead letters
-// arrive, a bulk retry runs and an operator retries single messages.
+// Versions run side by side, first in an upgrade and then in its rollback. Meanwhile dead letters arrive, a
+// bulk retry runs, and an operator retries single messages.
 func TestAnUpgradeAndItsRollbackUnderLoad(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.FakeCluster(t)

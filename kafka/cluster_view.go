@@ -88,8 +88,8 @@ func ViewCluster(ctx context.Context, client *kgo.Client, n Needs) (ClusterView,
 	v.MissingArchives = v.writes(allowed, archives)
 	v.writes(allowed, origins) // headers may name other topics, so a missing topic is no finding
 	for topic := range allowed {
-		// A target or an archive topic is not ingested, even if its name looks like that of a dead-letter
-		// topic.
+		// A target or an archive topic is not ingested, even if its name looks like the name of a
+		// dead-letter topic.
 		if looksDead(topic) && !n.Topics.IsDeadLetter(topic) && !slices.Contains(n.Targets, topic) && !slices.Contains(archives, topic) {
 			v.Unmatched = append(v.Unmatched, topic)
 		}

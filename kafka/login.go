@@ -15,10 +15,10 @@ import (
 
 // loginPatience is how long a call waits for a password that the brokers accept. A password is changed in
 // the brokers first and then in its file, or in the reverse order. Not every broker learns of the change at
-// once. The client library reads the file for every new connection. It repeats a refused login of a produce
-// or metadata request for as long as a record may wait, but not the login of any other request, such as the
-// request for a producer id. loginPatience is shorter than the timeout of readiness checks, so that a check
-// reports the refusal.
+// once. The client library reads the file for every new connection. For a produce or metadata request, it
+// repeats a refused login as long as a record may wait. It does not repeat the login for other requests,
+// such as the request for a producer id. loginPatience is shorter than the timeout of readiness checks, so
+// that a check reports the refusal.
 const loginPatience = 1500 * time.Millisecond
 
 // Pauses between two logins.

@@ -175,8 +175,8 @@ func (o Options) batchedProducer(log *zap.Logger, reg prometheus.Registerer, nam
 		// No compression: not every consumer can read the client's default, snappy.
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerBatchMaxBytes(batchMaxBytes),
-		// 2 ms are long enough to collect a page of records into a batch for each partition. The library's
-		// default of 10 ms would slow a single retry down.
+		// A linger of 2 ms is long enough to collect a page of records into a batch for each partition. The
+		// library's default of 10 ms would slow a single retry down.
 		kgo.ProducerLinger(2*time.Millisecond),
 		kgo.MaxBufferedRecords(maxBufferedRecords),
 		kgo.MaxBufferedBytes(maxBufferedBytes),

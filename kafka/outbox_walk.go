@@ -39,8 +39,8 @@ func (w *walk) delay() {
 }
 
 // pass moves the walk beyond a page, and reports whether the turn goes on. The turn ends if no message of
-// the page was published and an error was not about the record itself, since later pages are unlikely to
-// succeed now.
+// the page was published and an error was not about the record itself. In this case, later pages are
+// unlikely to succeed now.
 func (w *walk) pass(page []dlq.Exhausted, errs []error) bool {
 	last := page[len(page)-1]
 	w.after = dlq.Exhausted{Seq: last.Seq, ID: last.ID}

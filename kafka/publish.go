@@ -295,8 +295,8 @@ func (d *dispatch) settle(s *sending, r *kgo.Record, err error) {
 }
 
 // settleBlocked fails a message that must not be sent: its whole topic is closed, or an earlier message of
-// its topic and key has failed. Only the first settled messages of the call are considered, since their
-// results are known. settleBlocked returns true if it failed the message.
+// its topic and key has failed. Only the first messages of the call are considered, as many as settled
+// says, since their results are known. settleBlocked returns true if it failed the message.
 func (d *dispatch) settleBlocked(i, settled int) bool {
 	s, r := &d.sends[i], d.sends[i].record
 	if topic := (dlq.Target{Topic: r.Topic, Partition: dlq.AnyPartition}); d.closed[topic] {
@@ -321,9 +321,9 @@ func (d *dispatch) settleBlocked(i, settled int) bool {
 }
 
 // forgetRecreated makes the client forget a topic that was deleted and re-created. Otherwise the broker
-// would refuse the client's old topic id without end. After that, the next attempt succeeds. To forget a
-// topic is safe only if the topic has a new id, for which the broker knows no sequence number of this
-// producer.
+// would refuse the client's old topic id without end. Once the topic is forgotten, the next attempt
+// succeeds. To forget a topic is safe only if the topic has a new id, for which the broker knows no
+// sequence number of this producer.
 func (d *dispatch) forgetRecreated(client *kgo.Client, from, to int) {
 	recreated := map[string]bool{}
 	for _, s := range d.sends[from:to] {
