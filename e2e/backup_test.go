@@ -42,7 +42,7 @@ func TestABackupIsRestoredAsItsPageSays(t *testing.T) {
 	sent := func() int { return s.rows("status = 'RESOLVED'") }
 	s.eventually("the job sends", func() bool { return sent() > 0 })
 	_, err := s.pool.Exec(t.Context(), `INSERT INTO dlq.dlq_jobs (id, workflow_id, topic, lanes, upper_bound, snapshot_at, state, ended_at)
-		SELECT gen_random_uuid(), 'w', 'later', 1, 1, now(), 'COMPLETED', now() FROM generate_series(1, 50)`) // more than a page of jobs
+		SELECT gen_random_uuid(), 'w', 'later', 1, 1, now(), 'COMPLETED', now() FROM generate_series(1, 50)`) // more than one page
 	require.NoError(t, err)
 	s.follow(steps[0])
 
