@@ -29,8 +29,16 @@ func (l *laneRun) pageEnded(result dlq.PageResult, outcomes []dlq.PageOutcome) {
 	if result.Ended == 0 && !l.unanswered {
 		return
 	}
+	type labels struct {
+		result   dlq.Result
+		category dlq.Category
+	}
+	messages := map[labels]int{}
 	for i := range outcomes {
-		l.Metrics.retried(&outcomes[i].Outcome)
+		messages[labels{outcomes[i].Result, outcomes[i].Category}]++
+	}
+	for of, n := range messages {
+		l.Metrics.retried(of.result, of.category, n)
 	}
 }
 

@@ -53,8 +53,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
-func (m *Metrics) retried(o *dlq.Outcome) {
-	m.results.WithLabelValues(string(o.Result), string(o.Category)).Inc()
+func (m *Metrics) retried(result dlq.Result, category dlq.Category, messages int) {
+	m.results.WithLabelValues(string(result), string(category)).Add(float64(messages))
 }
 
 // Released counts claims that were released because their workflow is gone.

@@ -186,7 +186,7 @@ func (a *Retry) Finalize(ctx context.Context, in FinalizeInput) (Finalized, erro
 	}
 	message, ended, err := a.Store.Finalize(ctx, in.Owner, in.Outcome)
 	if err == nil && ended { // else an earlier call has counted and logged the end
-		a.Metrics.retried(&in.Outcome)
+		a.Metrics.retried(in.Outcome.Result, in.Outcome.Category, 1)
 		logger(ctx, a.Log).Info("retry finished", zap.Stringer("message_id", message.ID),
 			zap.String("topic", message.OriginalTopic), zap.String("result", string(in.Outcome.Result)),
 			zap.String("status", string(message.Status)), zap.String("error", in.Outcome.Error))

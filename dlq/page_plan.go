@@ -161,6 +161,9 @@ func (l *Listing) Plan() Plan {
 			bytes += m.Size
 			isFull := len(p.Claim) >= l.Quota || len(p.Claim) > 0 && bytes > PageBytes
 			if !isFull || m.WaitsIn == (QueueID{}) {
+				if p.Claim == nil {
+					p.Claim = make([]Candidate, 0, len(l.Candidates))
+				}
 				p.Claim = append(p.Claim, m)
 			}
 		}

@@ -258,8 +258,9 @@ var bookkeeping = family{
 // puts its headers first cannot be placed, and counts as the oldest.
 func familiesOf(headers []dlq.Header) []*family {
 	var found []*family
+	present := initialsOf(headers, func(h dlq.Header) string { return h.Key })
 	for i := range families {
-		if families[i].isPresent(headers) {
+		if present&familyInitials[i] != 0 && families[i].isPresent(headers) {
 			found = append(found, &families[i])
 		}
 	}
@@ -270,6 +271,26 @@ func familiesOf(headers []dlq.Header) []*family {
 		slices.SortStableFunc(found, func(a, b *family) int { return cmp.Compare(a.lastHeader(headers), b.lastHeader(headers)) })
 	}
 	return found
+}
+
+// familyInitials are the initials of each family's header names. Most headers of a message have the initial of no family,
+// and comparing them with the names of all families would take longer than the rest of building a record.
+var familyInitials = func() (all []uint64) {
+	for i := range families {
+		f := &families[i]
+		all = append(all, initialsOf(slices.Concat(f.headers, f.required), func(name string) string { return name }))
+	}
+	return all
+}()
+
+// initialsOf is the set of the first bytes of names, as bits. Bytes that are 64 apart share a bit.
+func initialsOf[T any](things []T, name func(T) string) (set uint64) {
+	for _, thing := range things {
+		if name := name(thing); name != "" {
+			set |= 1 << (name[0] % 64)
+		}
+	}
+	return set
 }
 
 func (f *family) lastHeader(headers []dlq.Header) int {

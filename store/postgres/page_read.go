@@ -161,6 +161,7 @@ func (t *step) queueScan(batch *pgx.Batch) {
 	var place pgtype.TID
 	var isUnlocked bool
 	t.places = make(map[dlq.ID]pgtype.TID, dlq.PageSize+1)
+	t.listing.Candidates = make([]dlq.Candidate, 0, dlq.PageSize+1)
 	list := func(m dlq.Candidate) {
 		t.places[m.ID], t.mustLock = place, t.mustLock || !isUnlocked
 		t.listing.Candidates = append(t.listing.Candidates, m)
