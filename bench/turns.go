@@ -12,7 +12,7 @@ import (
 
 // turnLength is how long a side works before the next side has its turn. The speed of a shared machine changes from second to
 // second, by up to a factor of two. Without turns, the sides would run at different speeds of the machine.
-const turnLength = time.Second
+const turnLength = 250 * time.Millisecond
 
 // side is one side of a comparison whose sides take turns.
 type side struct {
