@@ -4,45 +4,51 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"dlqmanager/dlq"
 )
+
+// scopeSQL reads what fixes the scope of a job. The counts have it as parameters, since PostgreSQL does not count in parallel
+// if a statement reads it from another table.
+const scopeSQL = `SELECT upper_bound, snapshot_at FROM dlq.dlq_jobs WHERE id = @id`
+
+type scopeRow struct {
+	UpperBound int64
+	SnapshotAt pgtype.Timestamptz
+}
 
 // sendableSQL counts the messages that the lanes will claim, with the same conditions and without locks. It counts
 // them for each original topic, and for each bucket. The regular expression is compared once for each original
 // topic, so the counts of buckets include messages of excluded topics.
 const sendableSQL = `
-WITH job AS MATERIALIZED (
-	SELECT upper_bound, snapshot_at FROM dlq.dlq_jobs WHERE id = @id
-)
-SELECT original_topic, bucket, count(*)
+SELECT original_topic, bucket, sum(messages)::bigint
 FROM (
-	(SELECT m.original_topic, m.key_hash & 1023 AS bucket
-	FROM dlq.dlq_messages m /* source */
-	WHERE m.dlq_topic = @topic AND` + sendable + `
-		AND m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job))
-	UNION ALL
-	(SELECT m.original_topic, m.key_hash & 1023
-	FROM dlq.dlq_messages m /* source */
-	WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND` + sendable + `
-		AND m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job))
-) AS sendable
+	SELECT original_topic, bucket, count(*) AS messages
+	FROM (
+		(SELECT m.original_topic, m.key_hash & 1023 AS bucket
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.dlq_topic = @topic AND` + sendable + `)
+		UNION ALL
+		(SELECT m.original_topic, m.key_hash & 1023
+		FROM dlq.dlq_messages m /* source */
+		WHERE m.original_topic = @topic AND m.dlq_topic <> @topic AND` + sendable + `)
+	) AS sendable
+	GROUP BY original_topic, bucket
+) AS counted
 GROUP BY GROUPING SETS ((original_topic), (bucket))
 HAVING bucket IS NOT NULL OR original_topic !~ @dead_letter_topics`
 
 // sendable is the condition that a bulk retry sends a message, unless its original topic is a dead-letter topic.
 const sendable = ` m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[]) AND m.retry_count < m.max_retries
 		AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */
-		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic`
+		AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic AND m.seq <= @upper_bound AND m.updated_at <= @snapshot_at`
 
 // changeableSQL counts the messages that a job will change, with the conditions of actSQL and without locks.
 const changeableSQL = `
-WITH job AS MATERIALIZED (
-	SELECT upper_bound, snapshot_at FROM dlq.dlq_jobs WHERE id = @id
-)
 SELECT '', NULL::int, count(*)
 FROM ` + ofTopicInAnyOrder + `
-WHERE m.seq <= (SELECT upper_bound FROM job) AND m.updated_at <= (SELECT snapshot_at FROM job)`
+WHERE m.seq <= @upper_bound AND m.updated_at <= @snapshot_at`
 
 // countJobSQL stores the count. It also gives the lanes their buckets, unless a lane has begun to scan: a cursor is right
 // only for the buckets that its lane has scanned. A lane has begun before the count if the database was restored to a moment
@@ -80,6 +86,11 @@ func (s *Store) CountJob(ctx context.Context, id dlq.ID) (dlq.Job, error) {
 		sql, args = changeableSQL, changeArgs(&j.Spec)
 	}
 	args["id"] = uuid(id)
+	scope, _, err := queryOne(ctx, s, "count job", pgx.RowToStructByPos[scopeRow], scopeSQL, args)
+	if err != nil {
+		return dlq.Job{}, err
+	}
+	args["upper_bound"], args["snapshot_at"] = scope.UpperBound, scope.SnapshotAt
 	type part struct { // of a topic or of a bucket
 		Topic    *string
 		Bucket   *int
@@ -88,9 +99,7 @@ func (s *Store) CountJob(ctx context.Context, id dlq.ID) (dlq.Job, error) {
 	var matched []part
 	err = s.batch(ctx, "count job", func(batch *pgx.Batch) {
 		batch.Queue(timeLimitSQL, pgx.NamedArgs{"milliseconds": timeLimit(ctx)})
-		if j.Spec.Kind != dlq.KindRetry {
-			batch.Queue(byIndexSQL) // a generic plan may expect few messages of many topics
-		}
+		batch.Queue(byIndexSQL) // the statistics may be older than the last bulk retry
 		queueQuery(batch, &matched, pgx.RowToStructByPos[part], filtered(sql, &j.Spec.Filter), args)
 	})
 	total, targets, buckets := int64(0), map[string]bool{}, [dlq.Buckets]int64{}

@@ -88,7 +88,7 @@ JOIN dlq.dlq_messages m ON m.id = sample.id` + withPayload + `
 ORDER BY sample.seq`
 
 const sendableInScope = ` AND` + sendable + `
-		AND m.original_topic !~ @dead_letter_topics AND m.seq <= @upper_bound AND m.updated_at <= @snapshot_at
+		AND m.original_topic !~ @dead_letter_topics
 		ORDER BY m.seq
 		LIMIT 10`
 

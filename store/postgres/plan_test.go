@@ -335,7 +335,7 @@ func TestACountReadsItsOwnTopicOnly(t *testing.T) {
 			b, err := s.CreateJob(t.Context(), nil, dlqtest.Bulk(topic, 1, dlqtest.Filter(filter)))
 			require.NoError(t, err)
 			args := s.bulkArgs(&b.Spec)
-			args["id"] = uuid(b.ID)
+			args["upper_bound"], args["snapshot_at"] = b.UpperBound, time.Now()
 			for _, mode := range planModes {
 				plan, pages := cost(t, pool, mode, filtered(sendableSQL, &b.Spec.Filter), args)
 				require.Less(t, pages, 400, plan)

@@ -73,7 +73,7 @@ func TestACountOfAKeyReadsThatKeyOnly(t *testing.T) {
 	b, err := s.CreateJob(t.Context(), nil, dlqtest.Bulk("orders", 1, dlqtest.Filter(dlq.Filter{Key: []byte("7")})))
 	require.NoError(t, err)
 	args := s.bulkArgs(&b.Spec)
-	args["id"] = uuid(b.ID)
+	args["upper_bound"], args["snapshot_at"] = b.UpperBound, time.Now()
 	for _, mode := range planModes {
 		plan, pages := cost(t, pool, mode, filtered(sendableSQL, &b.Spec.Filter), args)
 		require.Less(t, pages, 50, plan)
