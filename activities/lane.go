@@ -67,8 +67,8 @@ type LaneResult struct {
 	TargetClosed bool `json:"shut,omitempty"`
 }
 
-// RunLane sends the messages of one lane, page by page; LaneEnd has all reasons to return. RunLane first finalizes the
-// messages that an earlier attempt knew to be acknowledged. Then RunLane sends the messages that the earlier attempt
+// RunLane sends the messages of one lane, page by page; LaneEnd lists the reasons why it returns. RunLane first finalizes
+// the messages that an earlier attempt knew to be acknowledged. Then RunLane sends the messages that the earlier attempt
 // claimed and did not finalize. Some of these may be sent a second time.
 //
 // Once the job stops running or the worker stops, RunLane finalizes its current page and claims no more.
@@ -118,7 +118,7 @@ type laneRun struct {
 	doubtful bool
 	// inHand are the outcomes of the page that was published last. They are recorded together with the next claim.
 	inHand []dlq.PageOutcome
-	// unanswered is set after a call that records inHand got no answer. The outcomes may have been recorded.
+	// unanswered is set if the store did not answer a call that records inHand. The outcomes may have been recorded.
 	unanswered bool
 }
 
@@ -174,8 +174,8 @@ func (l *laneRun) sendPages(ctx context.Context) (LaneResult, error) {
 	}
 }
 
-// nextPage ends the page in hand and claims the next page. When the claim fails, nextPage ends the page in hand by
-// itself, so that the page does not wait until a claim succeeds. limited is ctx with the timeout of the claim.
+// nextPage ends the page in hand and claims the next page. When the claim fails, nextPage ends the page in hand without a
+// claim, so that the page does not wait until a claim succeeds. limited is ctx with the timeout of the claim.
 func (l *laneRun) nextPage(ctx, limited context.Context) (dlq.LaneClaim, error) {
 	claim, ended, err := l.Store.NextPage(limited, l.lane, l.inHand, l.scans())
 	if err != nil {
@@ -317,7 +317,7 @@ func (l *laneRun) open(ctx context.Context) error {
 	return l.finishPage(ctx)
 }
 
-// endOf decides after an empty claim whether the lane returns, and with which result.
+// endOf decides after a claim without a page whether the lane returns, and with which result.
 func (l *laneRun) endOf(claim *dlq.LaneClaim) (result LaneResult, returns bool) {
 	next := claim.Next
 	switch {

@@ -29,7 +29,7 @@ type Options struct {
 	Retries  Retries
 	// Topics tells which messages have an original topic to be sent to.
 	Topics *dlq.Topics
-	// Pointers reads from Kafka the record that a pointer names: a dead letter without key and value. Nil without Kafka.
+	// Pointers reads from Kafka the record that a pointer (a dead letter without key and value) names. Nil without Kafka.
 	Pointers Pointers
 	// Tracing makes a span of each request; nil for none.
 	Tracing trace.TracerProvider
@@ -65,8 +65,8 @@ type Options struct {
 	CORSOrigins []string
 	// ServesTLS makes browsers use HTTPS only, from their first visit on.
 	ServesTLS bool
-	// At MaxPending PENDING messages the ingest stops. At MaxPendingPerTopic PENDING messages of a dead-letter topic, the ingest
-	// of this topic stops. Zero is no limit.
+	// The ingest stops while at least MaxPending messages are PENDING. The ingest of a dead-letter topic stops while at least
+	// MaxPendingPerTopic of its messages are PENDING. Zero is no limit.
 	MaxPending, MaxPendingPerTopic int64
 	// Ready returns an error for each unavailable dependency, and nil for each available dependency. /readyz does not show the
 	// errors.
@@ -99,12 +99,12 @@ type Options struct {
 	Suspicion func([]dlq.Header) string
 	// ComesOff tells which headers of a dead letter are removed before it is sent back.
 	ComesOff func([]dlq.Header) func(dlq.Header) bool
-	// Intake makes arrivals of dead letters that services hand in.
+	// Intake makes a dlq.Arrival of each dead letter that a service hands in.
 	Intake Intake
 	// Targets decides where messages go; nil for their original topics.
 	Targets *dlq.Targets
 
-	// A message is archived when ArchiveAfter has passed since its end, and purged when PurgeAfter has. Zero shows no time.
+	// Answers say when a message is archived and purged: ArchiveAfter and PurgeAfter after its end. For zero they give no time.
 	ArchiveAfter, PurgeAfter time.Duration
 
 	// RetryWait is how long a retry call waits for the end of its workflow
@@ -218,8 +218,8 @@ func New(options Options) (*Server, error) {
 	s.app = fiber.New(fiber.Config{
 		DisableStartupMessage: true,
 		CaseSensitive:         true,
-		// Fiber reuses its buffers after the handler, but stores and workflow clients keep the strings that they get. To copy
-		// every string costs less than one forgotten copy.
+		// Fiber reuses its buffers after the handler, but stores and workflow clients keep the strings that they get. So
+		// Fiber copies every string, because the code could forget to copy one.
 		Immutable: true,
 		// No route takes a form. To parse a form would write files to disk.
 		DisablePreParseMultipartForm: true,
@@ -234,7 +234,7 @@ func New(options Options) (*Server, error) {
 	s.app.Use(s.observe)
 	s.routes()
 	s.console()
-	// During a shutdown the server answers "Connection: close", so that no connection closes under a client's next request.
+	// During a shutdown the server answers "Connection: close", so that no client sends a request to a closing connection.
 	s.app.Server().CloseOnShutdown = true
 	s.app.Server().SecureErrorLogMessage = true // most errors then quote no request
 	s.app.Server().ConnState = s.connections.follow
@@ -270,9 +270,9 @@ func ofTopic(h func(ctx context.Context, c *fiber.Ctx, q *query, topic string) e
 	}
 }
 
-// withDeadline gives a handler a deadline, since Fiber's own context does not end when the client disconnects. A handler with
-// parameters must check q.err itself, which refuses unknown parameters. withDeadline checks q.err for the handlers without
-// parameters. The answer is 304 if the client has the same answer already.
+// withDeadline gives a handler a deadline. Fiber's own context has none, and does not end when the client disconnects. q.err
+// refuses unknown parameters: a handler with parameters must check it, and withDeadline checks it for the other handlers.
+// The answer is 304 if the client has the same answer already.
 func (s *Server) withDeadline(h handler, parameters ...string) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		q := readQuery(string(c.Request().URI().QueryString()), parameters)
@@ -323,7 +323,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	listener := s.listener
 	s.mu.Unlock()
 	err := s.app.ShutdownWithContext(ctx)
-	err = errors.Join(err, s.memory.shutdown(ctx)) // no page is left that needs it
+	err = errors.Join(err, s.memory.shutdown(ctx)) // no page of the console is left that needs it
 	s.refusals.flush()
 	if listener != nil {
 		// fasthttp closes only a listener that it serves already, and Serve may not

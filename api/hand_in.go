@@ -15,7 +15,7 @@ import (
 	"dlqmanager/dlq"
 )
 
-// Intake makes arrivals of dead letters that do not come from Kafka.
+// Intake makes a dlq.Arrival of each dead letter that does not come from Kafka.
 type Intake interface {
 	Arrivals(ctx context.Context, dlqTopic string, letters []dlq.Letter) []dlq.Arrival
 }

@@ -11,7 +11,7 @@ import (
 
 // Scope is the frozen scope of a job: the messages that match the job's filter, and neither arrived nor changed after the snapshot.
 type Scope struct {
-	// UpperBound is the last Seq assigned when the scope was frozen. Messages that arrived later are not in the scope.
+	// UpperBound is the highest Seq that was assigned before the scope was frozen. Messages that arrived later are not in the scope.
 	UpperBound int64 `json:"upper_bound"`
 	// SnapshotAt is when the scope was frozen, in UTC. Messages that were changed later are not in the scope.
 	SnapshotAt time.Time `json:"snapshot_at"`

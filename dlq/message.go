@@ -239,7 +239,7 @@ type PageOutcome struct {
 	Outcome
 	// RetryCount is the retry count of the claim. It tells this claim from a later claim.
 	RetryCount int `json:"retry_count"`
-	// Target has acknowledged or rejected the message, and so is open. Zero when unknown.
+	// Target is open: it has acknowledged or rejected the message, or may be tried again. Zero when unknown.
 	Target Target `json:"-"`
 	// Wait is the queue of a message whose result is ResultWaiting.
 	Wait Wait `json:"-"`

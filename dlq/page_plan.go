@@ -37,12 +37,12 @@ type Candidate struct {
 	// KeyHash is the KeyHash of the record's key, and Key the TargetKey.
 	KeyHash, Key int32
 	Size         int64
-	// WaitsIn is the queue that the message waits in or goes into; zero if the message comes from beyond the cursor.
+	// WaitsIn is the queue that the message waits in; zero if none. In a list Wait, it is the queue that the message goes into.
 	WaitsIn QueueID
-	// IsHeld is set if another transaction has locked or changed the message, if another owner retries it, or if the page
-	// has no room for it.
+	// IsHeld is set if the message cannot be claimed now: another transaction has locked or changed it, another owner retries
+	// it, or the page has no room for it.
 	IsHeld bool
-	// IsGone is set if another client has changed or finished the message, which then leaves its queue.
+	// IsGone is set if a message of a queue has left the scope: another client has changed or finished it. It leaves its queue.
 	IsGone bool
 }
 
@@ -91,9 +91,9 @@ func (p *Plan) Bytes() (bytes int64) {
 // Fit shortens the candidates after the cursor to a page: at most the quota, at most PageBytes, and at least a message.
 // It reports whether messages may follow the page: Fit has left out candidates, or the listing may be incomplete.
 //
-// Rows that were copied by hand may share a seq. The cursor passes such rows together: they all go to the next page. If
-// they are the first rows, they all go to this page, and the rows that do not fit are marked as held. Rows with the same
-// seq that were not listed are left out of the job.
+// Rows that were copied by hand may share a seq. The cursor passes such rows together: if only some of them fit, they all go
+// to the next page. If they are the first rows, they all go to this page instead, and the rows that do not fit are marked as
+// held. Rows with the same seq that were not listed are left out of the job.
 func (l *Listing) Fit() bool {
 	all, fit := l.Candidates, 0
 	for bytes := int64(0); fit < len(all) && fit < l.Quota; fit++ {
@@ -200,7 +200,7 @@ type JobLimits struct {
 	Step *int64
 }
 
-// rateBurst is how much unused time later claims may use at most. maxRateWait is the longest wait after a claim of one
+// rateBurst is the maximum of unused time that later claims may use. maxRateWait is the longest wait after a claim of one
 // message: a second, at the rate of one message per second.
 const (
 	rateBurst   = 100 * time.Millisecond
@@ -210,8 +210,8 @@ const (
 // Exist reports whether there is a limit.
 func (l *JobLimits) Exist() bool { return l.Rate > 0 || l.Step != nil }
 
-// Quota is how many messages may be claimed now: at most a page, and at most the rest of the step. The rate allows the messages of a
-// tenth of a second, and at least one message. wait is how long the rate allows no message.
+// Quota is how many messages may be claimed after the time wait: at most a page, and at most the rest of the step. The rate
+// allows the messages of a tenth of a second, and at least one message.
 func (l *JobLimits) Quota(now time.Time) (n int, wait time.Duration) {
 	n = PageSize
 	if l.Rate > 0 {
@@ -223,7 +223,7 @@ func (l *JobLimits) Quota(now time.Time) (n int, wait time.Duration) {
 	return n, wait
 }
 
-// Charge subtracts n claimed messages from the limits. After a pause, the messages of up to two tenths of a second go out at once.
+// Charge subtracts n claimed messages from the limits. After idle time, messages of up to two tenths of a second need no wait.
 func (l *JobLimits) Charge(n int, now time.Time) {
 	if l.Rate > 0 {
 		l.NextAt = l.next(now)

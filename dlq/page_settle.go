@@ -39,12 +39,12 @@ type Settlement struct {
 	// that is the same for all lanes.
 	Wait   []Candidate
 	Queues []QueueState
-	// Opened are the targets that have acknowledged or rejected a message, and refused none. They need not have been closed.
+	// Opened are the open targets that outcomes name (PageOutcome.Target), unless a message waits for them. Some were not closed.
 	Opened []Target
 }
 
 // Settle decides what follows from the outcomes. ended has the claims that the outcomes have ended. If the lane has lost
-// a claim, the outcome is not counted. But a target that acknowledged or rejected the message is open.
+// a claim, the outcome is not counted, but can open its target like any other outcome.
 func Settle(outcomes []PageOutcome, ended map[ID]*EndedClaim) Settlement {
 	s := Settlement{}
 	refused := map[Target]bool{}
@@ -74,7 +74,7 @@ func Settle(outcomes []PageOutcome, ended map[ID]*EndedClaim) Settlement {
 				s.Counts.Dead++
 			case StatusPending:
 				s.Counts.Failed++
-			case StatusResolved, StatusRetrying: // another owner has delivered the message
+			case StatusResolved, StatusRetrying: // another owner has delivered the message; no claim ends as RETRYING
 				continue
 			}
 			s.FailedKeys = append(s.FailedKeys, m.Candidate)

@@ -45,7 +45,7 @@ func arrivalOf(topics *dlq.Topics, dlqTopic string, record dlq.Record, failure d
 	}
 }
 
-// Intake makes arrivals of dead letters that do not come from Kafka, as if they were records of
+// Intake makes a dlq.Arrival of each dead letter that does not come from Kafka, as if it were a record of
 // a dead-letter topic.
 type Intake struct {
 	Topics     *dlq.Topics

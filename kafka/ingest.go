@@ -194,8 +194,8 @@ func (in *Ingest) poll(ctx, work context.Context) {
 // received is a fetched record that is not stored yet, with the assignment that the record
 // belongs to.
 type received struct {
-	// arrival is nil for the marker of a transaction. A marker only moves the position, so
-	// that Kafka's deletion of the marker does not count as a loss.
+	// arrival is nil for the marker of a transaction. A marker is not stored, but it moves the
+	// position. Otherwise Kafka's deletion of the marker would count as a loss.
 	arrival    *dlq.Arrival
 	assignment *assignment
 	after      dlq.Position // the partition's position once the record is stored
@@ -285,7 +285,7 @@ func (in *Ingest) storeBatch(work context.Context, batch []received) {
 			if moved {
 				continue
 			}
-			// The positions could not be read, or two databases answer in turn.
+			// The positions could not be read, or are as expected now, as when two databases answer in turn.
 			err = fmt.Errorf("%w: %w", dlq.ErrUnavailable, cmp.Or(followErr, err))
 		}
 		// One arrival may have caused the error, so each half of the batch is tried alone.
@@ -381,7 +381,7 @@ func (in *Ingest) count(arrivals []*dlq.Arrival, stored []dlq.ID) {
 	}
 }
 
-// every calls do immediately, and then once in each interval, until ctx ends.
+// every calls the function do immediately, and then once in each interval, until ctx ends.
 func every(ctx context.Context, interval time.Duration, do func(context.Context)) {
 	tick := time.Tick(interval)
 	for ctx.Err() == nil {

@@ -79,7 +79,7 @@ func (p *Publisher) deliveryLimit() time.Duration { return p.o.DeliveryTimeout +
 // dlq.ErrTargetClosed. But a message without a key, or with a generated key (RepublishUUIDKey), goes to an
 // open partition if the topic has one.
 //
-// A dead letter may only name the record that failed (dlq.Detail.IsPointer). Publish then fetches this
+// A pointer is a dead letter that only names the record that failed (dlq.Detail.IsPointer). Publish fetches this
 // record from Kafka and sends it. If Kafka no longer has the record, the message fails as bad data.
 // Pointers are sent in no promised order, since their keys are unknown until the fetch.
 //
@@ -91,7 +91,7 @@ func (p *Publisher) deliveryLimit() time.Duration { return p.o.DeliveryTimeout +
 // written although an earlier message of its key was refused:
 //   - After a refusal, even of a record of another call, the client starts a new sequence. A record that is
 //     produced after that, but before this call learns of the refusal, belongs to the new sequence. The
-//     time until then is short, except for a record that waits for buffer space (maxBufferedBytes,
+//     call learns of the refusal soon, unless it waits for buffer space (maxBufferedBytes,
 //     maxBufferedRecords).
 //   - A broker forgets a producer that wrote nothing to a partition for a day
 //     (producer.id.expiration.ms), and then accepts any sequence number. If the broker refuses
@@ -139,7 +139,7 @@ type dispatch struct {
 	publisher *Publisher
 	started   time.Time
 	sends     []sending
-	// fetchErr is why records that messages point to cannot be read now.
+	// fetchErr is the error with which all further fetches of this call fail; nil if they are still made.
 	fetchErr error
 	// ordered tells whether the order of a key matters.
 	ordered bool
@@ -172,8 +172,8 @@ func newDispatch(p *Publisher, sends []sending, order dlq.Order, closed []dlq.Ta
 }
 
 // refusesBatch reports whether another record of the batch may be the cause of the error. A broker that
-// fails on one record answers UNKNOWN_SERVER_ERROR for the whole batch. This answer counts only for records
-// to archive topics, since other messages are tried again later anyway.
+// fails on one record answers UNKNOWN_SERVER_ERROR for the whole batch. For this answer, refusesBatch is true
+// only for records to archive topics, since other messages are tried again later anyway.
 func (s *sending) refusesBatch() bool {
 	return categoryOf(s.err) == dlq.CategoryBadData || s.envelope == nil && errors.Is(s.err, kerr.UnknownServerError)
 }
@@ -184,10 +184,10 @@ func (s *sending) isUnbatched() bool {
 	return s.pointer != nil || tooBigForBatch(s.record)
 }
 
-// sendBatched sends the records from an index on in batches, and returns the index of the first record that
-// it did not handle. It stops before a record that is sent alone (isUnbatched). Where order matters, it
-// also stops after a failure, because the failure may block later records. A closed partition does not stop
-// it.
+// sendBatched sends records in batches. It begins with the record at index from, and returns the index of the
+// first record that it did not handle. It stops before a record that is sent alone (isUnbatched). Where order
+// matters, it also stops after a failure, because the failure may block later records. A closed partition
+// does not stop it.
 func (d *dispatch) sendBatched(ctx context.Context, from int) (to int) {
 	ctx, cancel := context.WithTimeout(ctx, d.publisher.deliveryLimit())
 	defer cancel()
@@ -295,8 +295,8 @@ func (d *dispatch) settle(s *sending, r *kgo.Record, err error) {
 }
 
 // settleBlocked fails a message that must not be sent: its whole topic is closed, or an earlier message of
-// its topic and key has failed. Only the first messages of the call are considered, as many as settled
-// says, since their results are known. settleBlocked returns true if it failed the message.
+// its topic and key has failed. It looks for such an earlier message only before index settled, where all
+// results are known. settleBlocked returns true if it failed the message.
 func (d *dispatch) settleBlocked(i, settled int) bool {
 	s, r := &d.sends[i], d.sends[i].record
 	if topic := (dlq.Target{Topic: r.Topic, Partition: dlq.AnyPartition}); d.closed[topic] {

@@ -5,10 +5,10 @@
 --
 -- A change of status copies little. PostgreSQL writes a new version of a row at each change, and a
 -- retry changes its row twice. A payload in the TOAST table is not copied: the row has a pointer to
--- the payload. PostgreSQL moves values to the TOAST table when a row has more than 2 kB, until the row
--- has about toast_tuple_target. Most rows would have less than 2 kB. So each row has a ballast: an array
--- of 32 empty names, which takes the row over 2 kB and is then compressed to 50 bytes. A value of
--- the type NAME takes 64 bytes, even if it is empty.
+-- the payload. When a row has more than 2 kB, PostgreSQL moves values to the TOAST table until the row
+-- has about 512 bytes (toast_tuple_target). Most rows would have less than 2 kB. So each row has a
+-- ballast: an array of 32 empty values of the type NAME, which take 64 bytes each. The ballast takes
+-- the row over 2 kB, and is then compressed to 50 bytes.
 --
 -- Half of each page is free, so the new version of a row fits on the page of the old version. A bulk
 -- retry makes a rare status frequent. With statistics from before the retry, the planner may use the
@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_messages (
     updated_at       TIMESTAMPTZ  NOT NULL DEFAULT NOW(),
     last_retry_at    TIMESTAMPTZ,
 
-    -- Indexed columns come directly after the ten documented columns: PostgreSQL reads a column faster the fewer are before it.
+    -- Indexed columns come directly after the ten documented columns, since PostgreSQL reads the first columns of a row faster.
     seq              BIGINT       NOT NULL GENERATED ALWAYS AS IDENTITY, -- order of arrival, with gaps
     -- Hash of the record key. The hash decides which lane of a bulk retry sends the message. A message
     -- without a key has a random hash, since messages without a key have no order.
@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_messages (
     in_page          BOOLEAN      NOT NULL DEFAULT false, -- while RETRYING: the message is in the page of a lane
     suspicious       BOOLEAN      NOT NULL DEFAULT false, -- dlq_message_bodies.suspicion says why
     group_id         UUID,                              -- its group of failures; null in rows of other programs
-    previous_id      UUID,                              -- the message that came back as this message, or whose copy this is
+    previous_id      UUID,                              -- the message that came back as this one, or the original of this copy
     dlq_topic        VARCHAR(255) NOT NULL DEFAULT '',  -- topic that the message was read from; '' in rows of other programs
 
     workflow_id      TEXT         NOT NULL DEFAULT '',  -- the workflow of the present or the last retry; '' without a retry
@@ -63,7 +63,7 @@ ALTER INDEX dlq.dlq_messages_pkey SET (fillfactor = 50);
 
 -- Lists of an original or a dead-letter topic are sorted by created_at, and by seq for messages of the
 -- same moment. So each page of a list is an index scan, at any depth and in any span of time. A retry
--- writes two entries less, because RETRYING messages are not in these indexes: see dlq.dlq_retrying.
+-- writes one entry less to each index, because RETRYING messages are not in these indexes: see dlq.dlq_retrying.
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_original_topic ON dlq.dlq_messages (original_topic, status, created_at, seq)
     WHERE status <> 'RETRYING';
 CREATE INDEX IF NOT EXISTS idx_dlq_messages_dlq_topic ON dlq.dlq_messages (dlq_topic, status, created_at, seq)

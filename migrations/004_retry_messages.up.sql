@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_retry_attempts (
     PRIMARY KEY (message_id, id)
 );
 
--- If an earlier retry has delivered a RETRYING message, the message becomes RESOLVED instead of PENDING or DEAD,
+-- An earlier retry may have delivered a message that is RETRYING now. Such a message becomes RESOLVED instead of PENDING or DEAD,
 -- even if somebody marks it dead. The message then has the workflow, the token and the target of the earlier retry.
 CREATE OR REPLACE FUNCTION dlq.keep_delivery() RETURNS TRIGGER
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -141,7 +141,7 @@ CREATE INDEX IF NOT EXISTS idx_dlq_plans_expires_at ON dlq.dlq_plans (expires_at
 CREATE TABLE IF NOT EXISTS dlq.dlq_job_lanes (
     job_id           UUID        NOT NULL REFERENCES dlq.dlq_jobs ON DELETE CASCADE,
     lane              INT         NOT NULL,               -- from 0
-    first_bucket INT NOT NULL DEFAULT 0, last_bucket INT NOT NULL DEFAULT 1023, -- of the lane: low 10 bits of key_hash
+    first_bucket INT NOT NULL DEFAULT 0, last_bucket INT NOT NULL DEFAULT 1023, -- the lane's range of the low 10 bits of key_hash
     cursor            BIGINT      NOT NULL DEFAULT 0,     -- the seq up to which the lane has scanned
     retried           BIGINT      NOT NULL DEFAULT 0,     -- delivered
     failed            BIGINT      NOT NULL DEFAULT 0,     -- PENDING again
@@ -153,7 +153,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_job_lanes (
     -- compressing it would cost more than it saves.
     page              UUID[]      NOT NULL DEFAULT '{}',
     scheduled_at      TIMESTAMPTZ NOT NULL DEFAULT '-infinity', -- when Temporal scheduled the activity that has the lane
-    attempt           INT         NOT NULL DEFAULT 0,     -- attempt of this activity; an earlier attempt may not open the lane
+    attempt           INT         NOT NULL DEFAULT 0,     -- attempt of this activity; an earlier attempt may not take the lane
     waiting           BIGINT      NOT NULL DEFAULT 0,     -- messages that wait in queues
     pages             BIGINT      NOT NULL DEFAULT 0,     -- number of pages that the lane has claimed
 
@@ -186,7 +186,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_job_samples (
 -- dlq_job_queues: queues of messages that a bulk retry cannot send now.
 --
 -- A queue belongs to a closed target, which refuses all messages for now, or to a record key whose first
--- message has to wait. For a closed target key_hash and lane are -1. A message is blocked as long as an
+-- message has to wait. For a closed target, both key_hash and lane are -1. A message is blocked as long as an
 -- earlier message of its key waits in any queue of the job.
 CREATE TABLE IF NOT EXISTS dlq.dlq_job_queues (
     id        BIGINT       GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -208,7 +208,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_job_queues (
 CREATE INDEX IF NOT EXISTS idx_dlq_job_queues_due ON dlq.dlq_job_queues (job_id, lane, due_at);
 CREATE INDEX IF NOT EXISTS idx_dlq_job_queues_closed ON dlq.dlq_job_queues (job_id) WHERE closed;
 
--- dlq_job_waiting: the messages in the queues. They are PENDING, and not retried, failed, dead or skipped yet.
+-- dlq_job_waiting: the messages in the queues. They are PENDING, and not counted as retried, failed, dead or skipped yet.
 CREATE TABLE IF NOT EXISTS dlq.dlq_job_waiting (
     job_id    UUID   NOT NULL,
     queue_id   BIGINT NOT NULL,
@@ -281,7 +281,7 @@ CREATE OR REPLACE TRIGGER trg_dlq_jobs_ended
 
 -- dlq_targets: where the messages of each dead-letter topic were delivered. A topic that was deleted and created
 -- again has another topic id, and is another target. The messages of a target can come back into some dead-letter
--- topics. The offsets of the target are stored after ingest has read these topics up to the time of the fetch.
+-- topics. The committed offsets of a target are stored after ingest has read these topics up to the time when they were fetched.
 CREATE TABLE IF NOT EXISTS dlq.dlq_targets (
     id           INT          GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     topic        TEXT         NOT NULL,               -- a topic, or http:NAME for an endpoint
@@ -308,7 +308,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_watermarks (
 CREATE TABLE IF NOT EXISTS dlq.dlq_watermark_groups (
     consumer_group TEXT        PRIMARY KEY,
     error          TEXT        NOT NULL,              -- why Kafka refused the offsets, or ''
-    since          TIMESTAMPTZ NOT NULL DEFAULT NOW() -- the group has been fetched without a gap since then
+    since          TIMESTAMPTZ NOT NULL DEFAULT NOW() -- every fetch since then has included the group
 );
 
 -- dlq_watermark_lease: a single row. It names the process that may write watermarks.

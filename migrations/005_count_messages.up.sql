@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_count_batches (
     status         VARCHAR(50)   NOT NULL,
     group_ids      UUID[]        NOT NULL, -- an element is null for messages in no group
     messages       BIGINT[]      NOT NULL, -- how much the count changes; negative if it falls
-    -- New messages of each minute have an element of their own: the time of the newest of these messages.
+    -- The time of the newest of an element's new messages. New messages of different minutes have different elements.
     -- For other changes the element or the array is null.
     arrived_at     TIMESTAMPTZ[]
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
@@ -148,7 +148,7 @@ BEGIN
 END;
 $$;
 
--- Other roles may not use these functions in triggers on their own tables. The triggers below need no such right.
+-- Other roles may not use these functions in triggers on their own tables. A role needs no right to fire the triggers below.
 REVOKE EXECUTE ON FUNCTION dlq.count_messages(), dlq.count_no_messages() FROM PUBLIC;
 
 CREATE OR REPLACE TRIGGER trg_dlq_messages_inserted AFTER INSERT ON dlq.dlq_messages

@@ -17,10 +17,10 @@ import (
 // of messages. The store counts the progress in the transactions that change the messages.
 //
 // Until it ends, a job can be paused, resumed and cancelled, and its rate limit can be changed.
-// The job pauses itself when all that is left waits for closed targets, when too many messages
-// came back during a ramp, or when nobody can verify a step of the ramp. A job that pauses or is
-// cancelled stops its claims, and waits until the claimed pages are finalized. Then no message of
-// the job is RETRYING.
+// The job pauses itself when all remaining messages wait for closed targets, when too many messages
+// came back during a ramp, or when nobody can say whether consumers got past the messages of a step.
+// A job that pauses or is cancelled stops its claims, and waits until the claimed pages are
+// finalized. Then no message of the job is RETRYING.
 func RetryAll(ctx workflow.Context, in JobInput) (JobResult, error) {
 	r := newBulkRun(ctx, in)
 	// The handlers are set first, because an update may arrive before the first workflow task.
@@ -65,7 +65,7 @@ func checkKind(j *dlq.Job, workflowType string) error {
 type phase int
 
 const (
-	// phaseBeginning: the scope is being counted, or read after a continue-as-new; this run sends nothing yet.
+	// phaseBeginning: the scope is being counted, or the job is read after a continue-as-new; this run sends nothing yet.
 	phaseBeginning phase = iota
 	// phaseRunning: the job sends, or is paused.
 	phaseRunning
@@ -253,7 +253,7 @@ func (r *bulkRun) recheckJob(ctx workflow.Context) error {
 	return workflow.Sleep(ctx, time.Second)
 }
 
-// waitPaused pauses the job, unless the job should pause for a closed target that is open again. After it has paused the
+// waitPaused pauses the job. But it drops a pause for a closed target if the target is open again. After it has paused the
 // job, it waits until the pause is lifted or replaced, until Pause.For has passed, until the job's row is not PAUSED, or
 // until the run should continue as new.
 func (r *bulkRun) waitPaused(ctx workflow.Context) error {

@@ -110,8 +110,8 @@ func typeOf(err error) string {
 }
 
 // republish retries by the policy of the error's category. Temporal retries transient
-// errors by the activity's retry policy. republish itself retries at a target that
-// throttles, because the waits differ.
+// errors by the activity's retry policy. If the target throttles, republish itself retries,
+// because that policy has other waits.
 func republish(ctx workflow.Context, step activities.RetryInput, target string) (published activities.Republished, err error) {
 	var steps *activities.Retry
 	policy := activities.PolicyOf(dlq.CategoryRateLimit)

@@ -18,7 +18,7 @@ import (
 const ingestTimeout = time.Minute
 
 // suspendedAfter is how long a COPY may take before its program counts as suspended. A program
-// that runs ends its COPY after ingestTimeout at the latest.
+// that is not suspended ends its COPY within ingestTimeout.
 const suspendedAfter = 2 * ingestTimeout
 
 // Ingest stores dead letters and moves the positions of the partitions that they were read
@@ -112,7 +112,7 @@ type ingest struct {
 	rows     []*arrivalRow
 	advances []dlq.Advance
 	outbox   bool
-	// fixes has the fixes of the rows' groups that are marked as fixed, by the id of the group.
+	// fixes maps the id of a group to its fix. It has those groups of the rows that are marked as fixed.
 	fixes map[dlq.ID]dlq.GroupFix
 	// targets tells where a message without a recorded target was sent.
 	targets *dlq.Targets
@@ -120,14 +120,14 @@ type ingest struct {
 	begin func(ctx context.Context, tx pgx.Tx) error
 }
 
-// arrivalRow is an arrival with the further values of its rows.
+// arrivalRow is an arrival, with further values that storing it needs.
 type arrivalRow struct {
 	dlq.Arrival
 	headers []byte
 	keyHash int32
 	group   dlq.ID
-	// cameBack is set when the arrival is the message PreviousID, which was sent back and failed
-	// again. Each try of the transaction sets cameBack anew.
+	// cameBack is true when the message PreviousID was sent back, failed again, and returned as
+	// this arrival. Each try of the transaction sets cameBack anew.
 	cameBack bool
 	// sentBy is the job that sent the message PreviousID last; zero for none.
 	sentBy dlq.ID
@@ -173,7 +173,7 @@ func (in *ingest) store(ctx context.Context, tx pgx.Tx) ([]dlq.ID, error) {
 	return idsOf(messages), in.finish(ctx, tx, messages)
 }
 
-// lockPositionsSQL locks and counts the positions that have not moved. Such a position is where its advance starts.
+// lockPositionsSQL locks and counts the positions that have not moved: next_offset is still the offset in Advance.From.
 const lockPositionsSQL = `
 WITH advance AS (
 	SELECT * FROM unnest(@topic_ids::uuid[], @partitions::int[], @froms::bigint[]) AS a (topic_id, partition, from_offset)
@@ -229,8 +229,8 @@ func (in *ingest) markCameBack(rows pgx.Rows, byPrevious map[dlq.ID][]*arrivalRo
 // errNoGroup means that a group of the rows does not exist yet, or has been removed.
 var errNoGroup = errors.New("a group does not exist")
 
-// findUnknown locks the positions. The result bodies has the rows whose bodies must be inserted, and
-// messages has the rows of bodies whose messages must be inserted too.
+// findUnknown locks the positions. It returns the rows whose bodies must be inserted, and those of
+// them whose messages must be inserted too.
 func (in *ingest) findUnknown(ctx context.Context, tx pgx.Tx) (bodies, messages []*arrivalRow, err error) {
 	var unchanged int
 	hasBody, hasMessage := map[dlq.ID]bool{}, map[dlq.ID]bool{}
@@ -370,7 +370,7 @@ FROM unnest(@topic_ids::uuid[], @partitions::int[], @topics::text[], @nexts::big
 	AS a (topic_id, partition, topic, next_offset, leader_epoch, lost)
 WHERE o.topic_id = a.topic_id AND o.partition = a.partition`
 
-// cameBackSQL counts messages that came back in the job that sent them last.
+// cameBackSQL increases the counts of jobs whose messages came back. A message counts for the job that sent it last.
 const cameBackSQL = `
 WITH job AS MATERIALIZED (
 	SELECT j.id, came_back.n

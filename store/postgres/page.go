@@ -17,10 +17,10 @@ import (
 )
 
 // NextPage ends the page in hand, as FinalizePage does, with the outcomes of its messages. In the same transaction it
-// claims the lane's next messages in the order of arrival, at most as many as dlq.Listing allows. A queue that is due
-// comes first, unless lane.ScanFirst is set. If no queue comes first and scan is set, NextPage claims the next messages of
-// the scope and moves the cursor past them. If a claim finds nothing, but more messages may follow, NextPage claims again,
-// for up to maxScanTime.
+// claims the lane's next messages in the order of arrival, at most as many as dlq.Listing allows. It claims from a queue
+// that is due, unless scan and lane.ScanFirst are both set. Otherwise, if scan is set, it claims the next messages of the
+// scope and moves the cursor past them. If a claim finds nothing, but more messages may follow, NextPage claims again, for
+// up to maxScanTime.
 //
 // With scan, an empty claim means that the lane is done. A claim is empty if Page, Wait, Next, StepLimitReached, Stopped
 // and Unfinished are all unset. The error is dlq.ErrBlocked when another transaction does not release a lock in time.
@@ -75,8 +75,8 @@ func (s *Store) endPage(ctx context.Context, lane *dlq.Lane, outcomes []dlq.Page
 }
 
 // step is a transaction of a lane: it ends the page in hand, and claims the next page. It first locks the messages whose
-// claims end, then the job's row and the lane's row, and last the messages that it claims. The wait for the first messages
-// may be long, and a pause of the job must not wait for them. So the job's row and the lane's row are locked after them.
+// claims end, then the job's row and the lane's row, and last the messages that it claims. The wait for the messages whose
+// claims end may be long. A pause of the job needs the two rows, so the step locks the rows only after this wait.
 type step struct {
 	*Store
 	lane     *dlq.Lane
@@ -139,11 +139,11 @@ type laneQueue struct {
 }
 
 // errOvertaken says that a claim without locks failed because of another transaction. The step is rolled back and runs
-// again, and then locks the messages before it claims them. The server makes the check, so that COMMIT can follow the claim
-// in the same round trip.
-var errOvertaken = errors.New("another transaction has changed a message, or retries an earlier one of its key")
+// again, and then locks the messages before it claims them. PostgreSQL itself makes the claim fail, so that COMMIT can
+// follow the claim in the same round trip.
+var errOvertaken = errors.New("another transaction has changed a message, or retries a message of its key")
 
-// queueRetryDelay is the Wait of a claim that has no page although the lane is not done. Another queue may be due.
+// queueRetryDelay is the Wait of a claim that has no page although the lane is not done. It is short: another queue may be due.
 const queueRetryDelay = time.Millisecond
 
 // step runs a step of a lane. If claims is false, the step only ends the page in hand.
@@ -209,7 +209,7 @@ func (t *step) run(ctx context.Context) error {
 	return t.write(ctx)
 }
 
-// with returns a copy of the lane's parameters, with the parameters in more.
+// with copies the lane's parameters, and adds the parameters in the map more to the copy.
 func (t *step) with(more pgx.NamedArgs) pgx.NamedArgs {
 	args := maps.Clone(t.args)
 	maps.Copy(args, more)

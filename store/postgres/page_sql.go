@@ -7,9 +7,9 @@ package postgres
 const (
 	// endPageSQL ends claims. The ids are sorted, so that two calls for the same page do not deadlock. The retry count tells
 	// a claim from a later claim of the same message. A message that an operator has marked dead meanwhile changes only if it
-	// was delivered. The CASE keeps the planner from using the index of RETRYING messages. A page has few different results
-	// and targets. So each result and each target is passed once, and messages name them by number. All delivered messages
-	// share a row of the answer, since only their ids are needed.
+	// was delivered. The CASE in WHERE keeps the planner from using the index of RETRYING messages. A page has few different
+	// results and targets. So each result and each target is passed once, and messages name them by number. All delivered
+	// messages share a row of the answer, since only their ids are needed.
 	endPageSQL = `
 WITH target AS MATERIALIZED (
 	SELECT o.number, t.id, t.dlq_topic
@@ -39,8 +39,8 @@ SELECT array_agg(id), CASE WHEN is_delivered THEN 0 ELSE seq END, CASE WHEN is_d
 FROM ended
 GROUP BY 2, 3, 4, 5, 6`
 
-	// wasDelivered is a condition on messages that an earlier retry has delivered. After the statement, a trigger makes such
-	// messages RESOLVED.
+	// wasDelivered holds if an earlier retry has delivered the message. After the statement that ends the claim, a trigger
+	// makes such a message RESOLVED.
 	wasDelivered = `EXISTS (SELECT FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id AND a.result = 'delivered')`
 
 	// nameTargetsSQL sets target_id in messages whose target was not in dlq_targets. noteTargetsSQL has just inserted the target.
@@ -61,12 +61,12 @@ ORDER BY pages DESC
 LIMIT 1
 FOR UPDATE`
 
-	// rowOfLane finds the row of a lane. It starts at the highest number of pages, so it reads one version of the row.
-	// max(pages) would read every version that no vacuum has removed.
+	// rowOfLane finds the row of a lane. Each claim increments pages, so a search from the highest number reads one version
+	// of the row. max(pages) would read every version that no vacuum has removed.
 	rowOfLane = `l.job_id = @job AND l.lane = @lane
 		AND l.pages >= (SELECT pages FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane ORDER BY pages DESC LIMIT 1)`
 
-	// lockLimitsSQL locks the row of a job that has a rate limit or a step limit. Lanes of other jobs do not wait for each other.
+	// lockLimitsSQL locks the job's row if the job has a limit. The lanes of a job without limits do not wait for each other.
 	lockLimitsSQL = `
 SELECT FROM dlq.dlq_jobs WHERE id = @job AND (rate_limit > 0 OR step_limit IS NOT NULL) FOR NO KEY UPDATE`
 
@@ -81,8 +81,8 @@ WHERE b.id = @job`
 	closedTargetsSQL = `SELECT topic, partition FROM dlq.dlq_job_queues WHERE job_id = @job AND closed`
 
 	// nextQueueSQL finds the queue of the lane that is due first. The queues of targets belong to all lanes. A generic
-	// plan is often made while the queues are empty. ORDER BY makes such a plan use the index with this order, and
-	// OFFSET 0 keeps the planner from turning EXISTS into a join.
+	// plan is often made while the queues are empty. In EXISTS, ORDER BY makes such a plan use the index with this order,
+	// and OFFSET 0 keeps the planner from turning EXISTS into a join.
 	nextQueueSQL = `
 SELECT n.id, n.topic, n.partition, n.key_hash, n.closed, n.tries, n.due_at, n.reason, n.category
 FROM (
@@ -123,8 +123,8 @@ WHERE m.status = 'PENDING' AND 'PENDING' = ANY (@statuses::text[])
 	AND m.retry_count < m.max_retries AND m.updated_at <= (SELECT snapshot_at FROM dlq.dlq_jobs WHERE id = @job)
 	AND NOT (m.suspicious AND @skip_suspicious::bool) AND true /* filter */ AND true /* reach */`
 
-	// laneNow reads the cursor and the buckets in the same row. A restored database may have a row whose buckets are older than
-	// the buckets in dlq.Lane.
+	// laneNow reads the cursor and the buckets from the lane's row, so they fit together. In a restored database, the row may
+	// have older buckets than dlq.Lane.
 	laneNow = `
 WITH lane AS MATERIALIZED (
 	SELECT cursor, first_bucket, last_bucket FROM dlq.dlq_job_lanes WHERE job_id = @job AND lane = @lane ORDER BY pages DESC LIMIT 1
@@ -153,8 +153,8 @@ OFFSET 10000 LIMIT 1`
 	// tryQueueSQL locks the queue of a closed target, so one lane at a time tries the target.
 	tryQueueSQL = `SELECT FROM dlq.dlq_job_queues WHERE id = @queue AND due_at <= clock_timestamp() FOR NO KEY UPDATE SKIP LOCKED`
 
-	// listQueueSQL lists the first messages of a queue. With @is_shared, messages of other queues of keys follow: of queues that
-	// are due and were not tried yet. The joins keep the order of the queues, and the order of the messages in each queue. A
+	// listQueueSQL lists the first messages of a queue. With @is_shared, it then lists the messages of other key queues that are
+	// due and were not tried yet. The joins keep the order of the queues, and the order of the messages in each queue. A
 	// deleted message has only id and seq.
 	listQueueSQL = `
 SELECT w.message_id, w.seq, m.key_hash, m.original_topic,` + messageSize + `, q.id
@@ -187,24 +187,24 @@ FROM dlq.dlq_messages m
 WHERE m.id = ANY (@ids::uuid[])` + claimable + `
 FOR UPDATE SKIP LOCKED`
 
-	// heldSQL is for messages of a queue that lockListedSQL has not locked. It finds the messages that stay in the queue:
-	// another owner retries the message, or another transaction has locked the message without changing it yet.
+	// heldSQL finds the messages that stay in their queue although lockListedSQL has not locked them: another owner retries
+	// the message, or another transaction has locked the message without changing it yet.
 	heldSQL = `
 SELECT m.id
 FROM dlq.dlq_messages m
 WHERE m.id = ANY (@ids::uuid[]) AND (m.status = 'RETRYING' AND m.owner_token <> @token OR true` + claimable + `)`
 
 	// claimable is the condition that a message is in the job's scope, or that the job itself has put the message into a
-	// queue. It compares only messages of queues with dead-letter topics: listNextSQL has compared all other messages.
+	// queue. It compares original topics with dead-letter topics only for messages of queues: listNextSQL has compared the rest.
 	claimable = `
 	AND m.status = 'PENDING' AND m.retry_count < m.max_retries
 	AND (m.updated_at <= (SELECT snapshot_at FROM dlq.dlq_jobs WHERE id = @job) OR m.owner_token = @token AND @from_queue::bool)
 	AND m.original_topic <> '' AND m.original_topic <> m.dlq_topic
 	AND NOT (@from_queue::bool AND m.original_topic ~ @dead_letter_topics)`
 
-	// earlierWaitingSQL finds, for each candidate, the last earlier message of its key that waits in a queue of the lane
-	// outside @queues. A key of another lane may have the same key_hash. Without OFFSET 0, a plan that was made while
-	// there were no queues would read all queues.
+	// earlierWaitingSQL finds, for each candidate, the last earlier message of its key that waits in a queue other than
+	// @queues. It compares the lane too, since a key of another lane may have the same key_hash. Without OFFSET 0, a plan
+	// that was made while there were no queues would read all queues.
 	earlierWaitingSQL = `
 SELECT k.key, w.seq, q.topic, q.partition, q.key_hash
 FROM unnest(@keys::int[], @seqs::bigint[]) AS k (key, seq)
@@ -248,8 +248,8 @@ WHERE EXISTS (SELECT FROM dlq.dlq_job_blocked_keys k
 
 // Last, the lane writes the decision.
 const (
-	// claimListedSQL claims messages. It also removes the ballast, which has moved the payload out of line when the message
-	// was stored. So this update and the next update copy less. A message that has changed since it was listed has another
+	// claimListedSQL claims messages. It also removes the ballast, which made PostgreSQL store the payload out of line (see
+	// migration 002). So this update and the next update copy less. A message that has changed since it was listed has another
 	// ctid, or no longer meets the conditions. The statement then fails, unless the messages were locked before the decision:
 	// see failsUnless.
 	claimListedSQL = `
@@ -306,7 +306,7 @@ ON CONFLICT ON CONSTRAINT uq_dlq_job_queues DO UPDATE
 SET closed = EXCLUDED.closed, tries = EXCLUDED.tries, due_at = EXCLUDED.due_at, reason = EXCLUDED.reason, category = EXCLUDED.category
 WHERE EXCLUDED.tries > 0`
 
-	// holdKeysSQL writes queues for keys of which another client retries or changes an earlier message.
+	// holdKeysSQL writes the queues of keys that wait because another client retries or changes a message of the key.
 	holdKeysSQL = `
 INSERT INTO dlq.dlq_job_queues AS q (job_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
 SELECT @job, @lane, o.topic, -1, o.key, false, 0, clock_timestamp() + interval '1 second',
@@ -320,7 +320,7 @@ DELETE FROM dlq.dlq_job_waiting w
 USING unnest(@left_queues::bigint[], @seqs::bigint[], @ids::uuid[]) AS l (queue, seq, id)
 WHERE w.job_id = @job AND w.queue_id = l.queue AND w.lane = @lane AND w.seq = l.seq AND w.message_id = l.id`
 
-	// waitSQL puts messages into queues. ORDER BY makes a plan use the index on all four columns, even if the plan was made
+	// waitSQL puts messages into queues. ORDER BY makes a plan use the index uq_dlq_job_queues, even if the plan was made
 	// while there were no queues.
 	waitSQL = `
 INSERT INTO dlq.dlq_job_waiting (job_id, queue_id, lane, seq, message_id, key_hash)
@@ -340,7 +340,7 @@ WHERE q.id = ANY (@queues::bigint[]) AND NOT EXISTS (SELECT FROM dlq.dlq_job_wai
 	postponeQueuesSQL = `
 UPDATE dlq.dlq_job_queues SET due_at = clock_timestamp() + make_interval(secs => @wait) WHERE id = ANY (@queues::bigint[])`
 
-	// untriedQueueSQL resets the tries of a queue whose first message is sent. The claim keeps their old number.
+	// untriedQueueSQL resets the tries of a queue whose first message is sent. LaneClaim.Queue keeps the old number of tries.
 	untriedQueueSQL = `UPDATE dlq.dlq_job_queues SET tries = 0 WHERE id = @queue`
 
 	openTargetsSQL = `
