@@ -60,3 +60,12 @@ func TestAnAnswerThatCannotFitSaysSo(t *testing.T) {
 	require.Contains(t, message, "raise server.answer_memory")
 	require.Equal(t, http.StatusOK, w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1").status)
 }
+
+// The configuration allows no smaller memory.
+func TestAListWithMaskingFitsIntoTheLeastMemory(t *testing.T) {
+	t.Parallel()
+	w := start(t, masked(t), func(o *api.Options) { o.AnswerMemory = 80 << 20 })
+	w.add(1, personal)
+	got := w.call(http.MethodGet, "/api/v1/dlq/orders.dlq.v1")
+	require.Equal(t, http.StatusOK, got.status, got.body)
+}

@@ -104,7 +104,7 @@ type Options struct {
 	// Targets decides where messages go; nil for their original topics.
 	Targets *dlq.Targets
 
-	// Answers say when a message is archived and purged: ArchiveAfter and PurgeAfter after its end. For zero they give no time.
+	// Answers say when a message is archived and purged: ArchiveAfter and PurgeAfter after its end; zero for no time.
 	ArchiveAfter, PurgeAfter time.Duration
 
 	// RetryWait is how long a retry call waits for the end of its workflow

@@ -128,6 +128,22 @@ func TestNoAnswerHasWhatIsHidden(t *testing.T) {
 	require.Equal(t, hiddenKey, string(stored.Record.Key), "what is sent back is never masked")
 }
 
+func TestAGroupWhoseMessagesWereDeletedShowsNothingThatIsHidden(t *testing.T) {
+	t.Parallel()
+	w := startWithTokens(t, masked(t))
+	id := w.add(1, personal, func(a *dlq.Arrival) {
+		a.StackTrace, a.CauseClass = "", "" // so that the class of the group is the class of the error
+		a.Fingerprint = (*dlq.Grouping)(nil).Fingerprint(a)
+	})[0]
+	group := groupsPath + "/" + w.groupOf(id.String())
+	require.Equal(t, http.StatusOK, w.call(http.MethodPost, messagePath(id)+"/dead", bearer("admin")).status)
+	deleted := w.call(http.MethodDelete, messagePath(id), bearer("admin"))
+	require.Less(t, deleted.status, 300, deleted.body)
+	got := w.call(http.MethodGet, group, bearer("admin"))
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	requireHidden(t, got.body, "group")
+}
+
 func messagePath(id dlq.ID) string { return "/api/v1/dlq/messages/" + id.String() }
 
 func TestAMessageIsRevealedToOneSenderForAWhile(t *testing.T) {

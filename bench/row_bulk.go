@@ -9,16 +9,12 @@ import (
 	"dlqmanager/activities"
 )
 
-// bulkTopic is for bulk retries. singleTopic is for retries with a workflow for each message. The messages of warmTopic are
-// sent before the measurement. The template "bulk" has messages of these topics.
+// bulkTopic is for bulk retries. singleTopic is for retries with a workflow for each message. The template
+// "bulk" has messages of both topics.
 const (
 	bulkTopic   = "orders"
 	singleTopic = "payments"
-	warmTopic   = "invoices"
 )
-
-// warmMessages gives each lane twenty pages.
-func (b *bench) warmMessages() int { return 2000 * b.lanes }
 
 // bulkRun has the results of rows 1, 3, 4 and 15.
 type bulkRun struct {
@@ -34,8 +30,8 @@ type bulkResult struct {
 
 // measureBulk compares a bulk retry with simpler programs.
 func (b *bench) measureBulk(ctx context.Context) error {
-	topics := []seedTopic{{name: bulkTopic, pending: b.messages}, {name: singleTopic, pending: b.single}, {name: warmTopic, pending: b.warmMessages()}}
-	if err := b.template(ctx, "bulk", b.withOthers(topics...)...); err != nil {
+	bulk, single := seedTopic{name: bulkTopic, pending: b.messages}, seedTopic{name: singleTopic, pending: b.single}
+	if err := b.template(ctx, "bulk", b.withOthers(bulk, single)...); err != nil {
 		return err
 	}
 	if b.wants(15) {
@@ -75,11 +71,10 @@ type bulkSide struct {
 	result         *bulkResult
 }
 
-// sender sends all messages of bulkTopic. Only send is measured. warm sends the messages of warmTopic before: a worker runs
-// for days, so the server has planned its statements, and its connections are open.
+// sender sends all messages of a database.
 type sender struct {
-	warm, send, check func(context.Context) error
-	close             func()
+	send, check func(context.Context) error // the time of check is not measured
+	close       func()
 }
 
 // bulkSides are the sides of the wanted rows.
@@ -139,11 +134,6 @@ func (b *bench) sendWith(ctx context.Context, open []*side, rest []bulkSide) err
 			return err
 		}
 		defer sender.close()
-		if err := sender.warm(ctx); err != nil {
-			return err
-		}
-		t.store.Store(0)
-		t.publish.Store(0)
 		s := &side{send: sender.send, timings: t, lanes: b.lanes}
 		if err := b.sendWith(ctx, append(open, s), rest[1:]); err != nil {
 			return err
@@ -164,7 +154,7 @@ func (b *bench) onCopy(ctx context.Context, template string, measure func(*datab
 	if err != nil {
 		return err
 	}
-	k, err := startBroker(ctx, bulkTopic, bulkTopic+".dlq", singleTopic, warmTopic)
+	k, err := startBroker(ctx, bulkTopic, bulkTopic+".dlq", singleTopic)
 	if err != nil {
 		db.pool.Close()
 		return err
@@ -185,10 +175,6 @@ func (b *bench) openOurs(events *spread, db *database, publisher activities.Publ
 	}
 	var j job
 	return sender{
-		warm: func(ctx context.Context) error {
-			_, err := e.retryAll(ctx, warmTopic+".dlq", b.lanes, b.warmMessages())
-			return err
-		},
 		send: func(ctx context.Context) error {
 			endProfile, err := b.profiled(ctx, "bulk")
 			if err != nil {
@@ -209,12 +195,10 @@ func (b *bench) openOurs(events *spread, db *database, publisher activities.Publ
 }
 
 func (b *bench) openLoop(db *database, publisher activities.Publisher, t *timings) (sender, error) {
-	send := func(ctx context.Context, topic string, messages int) error {
-		return plainLoop(ctx, timedStore{db.store, t}, timedPublisher{publisher, t}, topic+".dlq", b.lanes, messages)
-	}
 	return sender{
-		warm:  func(ctx context.Context) error { return send(ctx, warmTopic, b.warmMessages()) },
-		send:  func(ctx context.Context) error { return send(ctx, bulkTopic, b.messages) },
+		send: func(ctx context.Context) error {
+			return plainLoop(ctx, timedStore{db.store, t}, timedPublisher{publisher, t}, bulkTopic+".dlq", b.lanes, b.messages)
+		},
 		check: func(context.Context) error { return nil }, // plainLoop has checked the count
 		close: func() {},
 	}, nil

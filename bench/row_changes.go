@@ -13,10 +13,10 @@ import (
 // A statement changes up to 1,000 messages. The loop ends when a statement changes none.
 var plainChanges = map[dlq.JobKind]string{
 	dlq.KindRevive: `
-		UPDATE dlq.dlq_messages SET status = 'PENDING', retry_count = 0
+		UPDATE dlq.dlq_messages SET status = 'PENDING', retry_count = 0, updated_at = now()
 		WHERE id IN (SELECT id FROM dlq.dlq_messages WHERE dlq_topic = 'orders.dlq' AND status = 'DEAD' LIMIT 1000)`,
 	dlq.KindDead: `
-		UPDATE dlq.dlq_messages SET status = 'DEAD'
+		UPDATE dlq.dlq_messages SET status = 'DEAD', updated_at = now()
 		WHERE id IN (SELECT id FROM dlq.dlq_messages WHERE dlq_topic = 'orders.dlq' AND status = 'PENDING' LIMIT 1000)`,
 	dlq.KindDelete: `
 		WITH gone AS (

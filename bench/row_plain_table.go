@@ -71,15 +71,13 @@ WHERE id = ANY ($1::uuid[]) AND status || '' = 'RETRYING'`
 )
 
 func (b *bench) openPlainTable(db *database, publisher activities.Publisher, t *timings) (sender, error) {
-	send := func(ctx context.Context, topic string) error {
-		return plainTableLoop(ctx, db, timedPublisher{publisher, t}, t, topic, b.lanes)
-	}
 	return sender{
-		warm: func(ctx context.Context) error { return send(ctx, warmTopic) },
-		send: func(ctx context.Context) error { return send(ctx, bulkTopic) },
+		send: func(ctx context.Context) error {
+			return plainTableLoop(ctx, db, timedPublisher{publisher, t}, t, b.lanes)
+		},
 		check: func(ctx context.Context) error {
 			var resolved int
-			err := db.pool.QueryRow(ctx, "SELECT count(*) FROM dlq.dlq_messages WHERE original_topic = $1 AND status = 'RESOLVED'", bulkTopic).Scan(&resolved)
+			err := db.pool.QueryRow(ctx, "SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RESOLVED'").Scan(&resolved)
 			if err == nil && resolved != b.messages {
 				err = fmt.Errorf("the loop over the plain table sent %d of %d messages", resolved, b.messages)
 			}
@@ -113,18 +111,18 @@ func (b *bench) reportPlainTable(ours, loop *bulkResult) {
 
 // plainTableLoop retries a topic with a loop over the plain table. It has the same publisher
 // and number of lanes as our side, but no recovery after a crash.
-func plainTableLoop(ctx context.Context, db *database, publisher activities.Publisher, t *timings, topic string, lanes int) error {
+func plainTableLoop(ctx context.Context, db *database, publisher activities.Publisher, t *timings, lanes int) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	for range lanes {
-		group.Go(func() error { return plainTableLane(groupCtx, db, publisher, t, topic) })
+		group.Go(func() error { return plainTableLane(groupCtx, db, publisher, t) })
 	}
 	return group.Wait()
 }
 
-func plainTableLane(ctx context.Context, db *database, publisher activities.Publisher, t *timings, topic string) error {
+func plainTableLane(ctx context.Context, db *database, publisher activities.Publisher, t *timings) error {
 	var after time.Time
 	for {
-		page, reached, err := claimPlain(ctx, db, t, topic, after)
+		page, reached, err := claimPlain(ctx, db, t, after)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -141,9 +139,9 @@ func plainTableLane(ctx context.Context, db *database, publisher activities.Publ
 }
 
 // claimPlain claims a page, and returns the created_at of its newest message.
-func claimPlain(ctx context.Context, db *database, t *timings, topic string, after time.Time) (page []dlq.Envelope, reached time.Time, err error) {
+func claimPlain(ctx context.Context, db *database, t *timings, after time.Time) (page []dlq.Envelope, reached time.Time, err error) {
 	defer t.measure(&t.store)()
-	rows, err := db.pool.Query(ctx, claimPlainSQL, topic, after)
+	rows, err := db.pool.Query(ctx, claimPlainSQL, bulkTopic, after)
 	if err != nil {
 		return nil, after, err
 	}
@@ -154,7 +152,7 @@ func claimPlain(ctx context.Context, db *database, t *timings, topic string, aft
 		if created.After(reached) {
 			reached = created
 		}
-		e.OriginalTopic = topic
+		e.OriginalTopic = bulkTopic
 		return e, err
 	})
 	return page, reached, err

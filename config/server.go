@@ -95,8 +95,8 @@ func parseNetwork(text string) (netip.Prefix, error) {
 
 func (v Server) validate(s section) {
 	// A client may use half of the memory. A list needs 22 MiB, or 38 MiB with masking.
-	s.refuse(v.AnswerMemory != 0 && v.AnswerMemory < 64<<20,
-		"answer_memory", "must be at least 64MiB, or 0 for half of the memory limit, not %s", v.AnswerMemory)
+	s.refuse(v.AnswerMemory != 0 && v.AnswerMemory < 80<<20,
+		"answer_memory", "must be at least 80MiB, or 0 for half of the memory limit, not %s", v.AnswerMemory)
 	s.refuse(v.HeaderLimit <= v.URLLimit || v.HeaderLimit > 1<<20,
 		"header_limit", "must be more than server.url_limit (%s), which it includes, and at most 1MiB, not %s", v.URLLimit, v.HeaderLimit)
 	// An answer after the deadline of its own request is never sent.

@@ -28,7 +28,7 @@ type JobKind string
 const (
 	// KindRetry sends PENDING messages back.
 	KindRetry JobKind = "retry"
-	// KindRevive makes DEAD messages PENDING. It sets their RetryCount to 0, and a MaxRetries of 0 to 1.
+	// KindRevive makes DEAD messages PENDING. It sets their RetryCount to 0. A MaxRetries of 0 becomes 1.
 	KindRevive JobKind = "revive"
 	// KindDead makes PENDING and RETRYING messages DEAD.
 	KindDead JobKind = "dead"
@@ -256,7 +256,7 @@ type JobQuery struct {
 	From, To time.Time
 	// Within is a regular expression that topics must match. It comes from Principal.Within.
 	Within string
-	// Limits counts if Within is set: a job whose Filter.Topic is an original topic must have a Filter.Within that is in Limits.
+	// If Within is set, a job whose Filter.Topic is an original topic is selected only if its Filter.Within is in Limits.
 	Limits []string
 
 	// After is the last job of the previous page.

@@ -197,8 +197,8 @@ type OperationQuery struct {
 	From, To time.Time
 	// Within is a regular expression that topics must match. It comes from Principal.Within.
 	Within string
-	// Limits counts if Within is set: an operation on a job whose Filter.Topic is an original topic is only shown if the
-	// Filter.Within of the job is in Limits.
+	// If Within is set, an operation on a job whose Filter.Topic is an original topic is selected only if the Filter.Within
+	// of the job is in Limits.
 	Limits []string
 	// SingleRetries selects the accepted requests to retry one message, each once.
 	SingleRetries bool

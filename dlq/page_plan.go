@@ -37,7 +37,7 @@ type Candidate struct {
 	// KeyHash is the KeyHash of the record's key, and Key the TargetKey.
 	KeyHash, Key int32
 	Size         int64
-	// WaitsIn is the queue that the message waits in; zero if none. In a list Wait, it is the queue that the message goes into.
+	// WaitsIn is the queue that the message waits in; zero if none. In lists named Wait, it is the queue that the message enters.
 	WaitsIn QueueID
 	// IsHeld is set if the message cannot be claimed now: another transaction has locked or changed it, another owner retries
 	// it, or the page has no room for it.

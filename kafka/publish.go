@@ -295,7 +295,7 @@ func (d *dispatch) settle(s *sending, r *kgo.Record, err error) {
 }
 
 // settleBlocked fails a message that must not be sent: its whole topic is closed, or an earlier message of
-// its topic and key has failed. It looks for such an earlier message only before index settled, where all
+// its topic and key has failed. It looks for such an earlier message only in d.sends[:settled], where all
 // results are known. settleBlocked returns true if it failed the message.
 func (d *dispatch) settleBlocked(i, settled int) bool {
 	s, r := &d.sends[i], d.sends[i].record

@@ -21,17 +21,25 @@ CREATE TABLE IF NOT EXISTS dlq.dlq_retry_attempts (
     PRIMARY KEY (message_id, id)
 );
 
+-- Whether an earlier retry has delivered a message. The function is VOLATILE, so it sees what was committed while its statement
+-- waited for a lock.
+CREATE OR REPLACE FUNCTION dlq.was_delivered(p_message_id UUID) RETURNS BOOLEAN LANGUAGE sql VOLATILE AS $$
+    SELECT EXISTS (SELECT FROM dlq.dlq_retry_attempts WHERE message_id = p_message_id AND result = 'delivered');
+$$;
+
 -- An earlier retry may have delivered a message that is RETRYING now. Such a message becomes RESOLVED instead of PENDING or DEAD,
 -- even if somebody marks it dead. The message then has the workflow, the token and the target of the earlier retry.
 CREATE OR REPLACE FUNCTION dlq.keep_delivery() RETURNS TRIGGER
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    UPDATE dlq.dlq_messages m
-    SET status = 'RESOLVED', resolution = 'delivered', workflow_id = d.workflow_id, owner_token = d.owner_token,
-        target_id = d.target_id, target_partition = d.target_partition, target_offset = d.target_offset, updated_at = now()
-    FROM (SELECT * FROM dlq.dlq_retry_attempts WHERE message_id = NEW.id AND result = 'delivered' ORDER BY id DESC LIMIT 1) AS d
-    WHERE m.id = NEW.id AND m.status = NEW.status;
+    IF dlq.was_delivered(NEW.id) THEN
+        UPDATE dlq.dlq_messages m
+        SET status = 'RESOLVED', resolution = 'delivered', workflow_id = d.workflow_id, owner_token = d.owner_token,
+            target_id = d.target_id, target_partition = d.target_partition, target_offset = d.target_offset, updated_at = now()
+        FROM (SELECT * FROM dlq.dlq_retry_attempts WHERE message_id = NEW.id AND result = 'delivered' ORDER BY id DESC LIMIT 1) AS d
+        WHERE m.id = NEW.id AND m.status = NEW.status;
+    END IF;
     RETURN NULL;
 END;
 $$;

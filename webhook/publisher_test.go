@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -203,6 +204,19 @@ func TestBinaryAndHugeKeysAndHeadersCannotBreakARequest(t *testing.T) {
 	require.NoError(t, b.errorOf(message(string(huge), "v", many...)))
 	require.Empty(t, got.Values("Dlq-Binary-Key"))
 	require.NotEqual(t, "0", got.Get("Dlq-Headers-Omitted"))
+}
+
+func TestATraceHeaderThatIsLeftOutIsCountedAndLeavesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	var got http.Header
+	b := newBench(t, serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header }), nil)
+	var headers []dlq.Header
+	for range 200 {
+		headers = append(headers, dlq.Header{Key: "x-correlation-id", Value: bytes.Repeat([]byte("c"), 512)})
+	}
+	require.NoError(t, b.errorOf(message("k", "v", append(headers, dlq.Header{Key: "last", Value: []byte("x")})...)))
+	require.NotEmpty(t, got.Get("Dlq-Headers-Omitted"))
+	require.Equal(t, "x", got.Get("Dlq-Header-Last"))
 }
 
 func TestMessagesOfAKeyAreSentOneAfterTheOther(t *testing.T) {

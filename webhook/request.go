@@ -118,9 +118,13 @@ func (h *headers) addRecord(list []dlq.Header) {
 		case name == "content-type":
 		case (name == "traceparent" || name == "tracestate" || dlq.IsCorrelationHeader(header.Key)) &&
 			isToken(name) && len(header.Value) <= 512 && isPlain(string(header.Value)):
-			if h.size += len(name) + len(header.Value); h.size <= maxHeadersSize {
-				h.Set(header.Key, string(header.Value)) // of equal names, the last header counts
+			size := len(name) + len(header.Value)
+			if h.size+size > maxHeadersSize {
+				h.omitted++
+				continue
 			}
+			h.size += size
+			h.Set(header.Key, string(header.Value)) // of equal names, the last header counts
 		case !isToken(header.Key):
 			h.omitted++
 		default:

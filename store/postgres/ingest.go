@@ -112,7 +112,7 @@ type ingest struct {
 	rows     []*arrivalRow
 	advances []dlq.Advance
 	outbox   bool
-	// fixes maps the id of a group to its fix. It has those groups of the rows that are marked as fixed.
+	// fixes maps the id of a group to its fix. It has each group that has a row in the batch and is marked as fixed.
 	fixes map[dlq.ID]dlq.GroupFix
 	// targets tells where a message without a recorded target was sent.
 	targets *dlq.Targets

@@ -18,9 +18,9 @@ import (
 
 // NextPage ends the page in hand, as FinalizePage does, with the outcomes of its messages. In the same transaction it
 // claims the lane's next messages in the order of arrival, at most as many as dlq.Listing allows. It claims from a queue
-// that is due, unless scan and lane.ScanFirst are both set. Otherwise, if scan is set, it claims the next messages of the
-// scope and moves the cursor past them. If a claim finds nothing, but more messages may follow, NextPage claims again, for
-// up to maxScanTime.
+// that is due, unless scan and lane.ScanFirst are both set. If it claims from no queue, and scan is set, it claims the next
+// messages of the scope and moves the cursor past them. If a claim finds nothing, but more messages may follow, NextPage
+// claims again, for up to maxScanTime.
 //
 // With scan, an empty claim means that the lane is done. A claim is empty if Page, Wait, Next, StepLimitReached, Stopped
 // and Unfinished are all unset. The error is dlq.ErrBlocked when another transaction does not release a lock in time.

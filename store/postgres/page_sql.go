@@ -9,7 +9,8 @@ const (
 	// a claim from a later claim of the same message. A message that an operator has marked dead meanwhile changes only if it
 	// was delivered. The CASE in WHERE keeps the planner from using the index of RETRYING messages. A page has few different
 	// results and targets. So each result and each target is passed once, and messages name them by number. All delivered
-	// messages share a row of the answer, since only their ids are needed.
+	// messages share a row of the answer, since only their ids are needed. A trigger makes messages RESOLVED that an
+	// earlier retry has delivered, after the statement.
 	endPageSQL = `
 WITH target AS MATERIALIZED (
 	SELECT o.number, t.id, t.dlq_topic
@@ -30,7 +31,7 @@ WITH target AS MATERIALIZED (
 			AND (m.status = 'RETRYING' OR m.status = 'DEAD' AND m.resolution = 'given_up' AND (@left_statuses::text[])[o.result] = 'RESOLVED')
 		THEN true ELSE false END
 	RETURNING m.id, m.seq, m.key_hash, m.original_topic,
-		CASE WHEN m.status IN ('PENDING', 'DEAD') AND ` + wasDelivered + ` THEN 'RESOLVED' ELSE m.status END AS status,
+		CASE WHEN m.status IN ('PENDING', 'DEAD') AND dlq.was_delivered(m.id) THEN 'RESOLVED' ELSE m.status END AS status,
 		o.target > 0 AND m.target_id IS NULL AS is_unnamed,
 		(@left_statuses::text[])[o.result] = 'RESOLVED' AS is_delivered
 )
@@ -38,10 +39,6 @@ SELECT array_agg(id), CASE WHEN is_delivered THEN 0 ELSE seq END, CASE WHEN is_d
 	CASE WHEN is_delivered THEN '' ELSE original_topic END, status, is_unnamed
 FROM ended
 GROUP BY 2, 3, 4, 5, 6`
-
-	// wasDelivered holds if an earlier retry has delivered the message. After the statement that ends the claim, a trigger
-	// makes such a message RESOLVED.
-	wasDelivered = `EXISTS (SELECT FROM dlq.dlq_retry_attempts a WHERE a.message_id = m.id AND a.result = 'delivered')`
 
 	// nameTargetsSQL sets target_id in messages whose target was not in dlq_targets. noteTargetsSQL has just inserted the target.
 	nameTargetsSQL = `

@@ -182,7 +182,7 @@ WITH m AS (
 	INSERT INTO dlq.dlq_exhausted_outbox (dlq_topic, seq, message_id, retry_count, max_retries, error)
 	SELECT m.dlq_topic, m.seq, m.id, m.retry_count, m.max_retries, @error
 	FROM m
-	WHERE @outbox::bool AND m.resolution = 'exhausted' AND m.dlq_topic <> '' AND NOT ` + wasDelivered + `
+	WHERE @outbox::bool AND m.resolution = 'exhausted' AND m.dlq_topic <> '' AND NOT dlq.was_delivered(m.id)
 	ON CONFLICT (dlq_topic, seq, message_id) DO UPDATE
 	SET ended_at = now(), retry_count = EXCLUDED.retry_count, max_retries = EXCLUDED.max_retries, error = EXCLUDED.error
 )

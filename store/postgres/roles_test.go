@@ -89,6 +89,14 @@ func TestTheApplicationCannotChangeTheAudit(t *testing.T) {
 	require.Equal(t, "ann", subject)
 }
 
+func TestTheApplicationLacksNoRight(t *testing.T) {
+	t.Parallel()
+	_, pool := protectedStore(t)
+	missing, err := postgres.New(pool, dlqtest.Topics(t)).MissingRights(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, missing)
+}
+
 func TestTheOwnerCannotChangeTheAuditByAccident(t *testing.T) {
 	t.Parallel()
 	p, pool := protectedStore(t)

@@ -67,7 +67,8 @@ func (s *session) lookAtServer(ctx context.Context) bool {
 	healthy := len(checks) > 0
 	for _, name := range slices.Sorted(maps.Keys(checks)) {
 		s.finding("server", name+": "+checks[name])
-		healthy = healthy && checks[name] == "ok"
+		state, _, _ := strings.Cut(checks[name], "; ") // a notice may follow
+		healthy = healthy && state == "ok"
 	}
 	return healthy
 }

@@ -75,6 +75,15 @@ func TestDoctorTakesNoOtherServerForAHealthyOne(t *testing.T) {
 	require.Contains(t, ran.out, "this is no DLQ manager")
 }
 
+func TestDoctorTakesANoticeForNoFailure(t *testing.T) {
+	t.Parallel()
+	s := server(t, map[string]http.HandlerFunc{
+		"GET /readyz": answer(`{"status": "ready", "checks": {"identity": "ok; the identity provider does not answer"}}`), "GET /api/v1/me": answer(`{}`)})
+	ran := s.dlqctl(t, "doctor")
+	require.Zero(t, ran.code, ran.err)
+	require.Contains(t, ran.out, "the identity provider does not answer")
+}
+
 func TestAnAnswerThatIsNoPlanStartsNothing(t *testing.T) {
 	t.Parallel()
 	s := server(t, map[string]http.HandlerFunc{

@@ -58,7 +58,7 @@ func cgroupLimit(root fs.FS) int64 {
 
 // answerMemory is the budget for answers in bytes. By default it is half of the memory limit.
 func answerMemory(configured, limit int64) int64 {
-	const least, unlimited = 64 << 20, 256 << 20
+	const least, unlimited = 80 << 20, 256 << 20 // half of the least is enough for a list with masking
 	switch {
 	case configured > 0:
 		return configured

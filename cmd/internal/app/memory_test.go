@@ -45,7 +45,7 @@ func TestTheMemoryLimitIsThatOfTheCgroup(t *testing.T) {
 func TestAnswersHaveHalfOfTheMemoryLimit(t *testing.T) {
 	t.Parallel()
 	require.EqualValues(t, 230<<20, answerMemory(0, 460<<20))
-	require.EqualValues(t, 64<<20, answerMemory(0, 100<<20), "one list")
+	require.EqualValues(t, 80<<20, answerMemory(0, 100<<20), "one list, also with masking")
 	require.EqualValues(t, 256<<20, answerMemory(0, math.MaxInt64))
 	require.EqualValues(t, 1<<30, answerMemory(1<<30, 100<<20))
 }
