@@ -123,7 +123,7 @@ func (l *Listing) Fit() bool {
 // A single message tries a closed target: the first message of a key. Each try takes another key, because the target may refuse
 // only some messages.
 func (l *Listing) Plan() Plan {
-	p := Plan{}
+	p := Plan{Claim: make([]Candidate, 0, len(l.Candidates))}
 	blocked := map[int32]QueueID{}
 	seen := map[int32]bool{}
 	var firsts []Candidate
@@ -161,9 +161,6 @@ func (l *Listing) Plan() Plan {
 			bytes += m.Size
 			isFull := len(p.Claim) >= l.Quota || len(p.Claim) > 0 && bytes > PageBytes
 			if !isFull || m.WaitsIn == (QueueID{}) {
-				if p.Claim == nil {
-					p.Claim = make([]Candidate, 0, len(l.Candidates))
-				}
 				p.Claim = append(p.Claim, m)
 			}
 		}

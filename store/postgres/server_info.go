@@ -38,7 +38,8 @@ FROM pg_class
 WHERE relnamespace = 'dlq'::regnamespace AND relkind = 'r' AND NOT (
 	has_schema_privilege('dlq', 'USAGE') AND has_table_privilege(oid, 'SELECT')
 	AND (relname IN ('dlq_schema', 'dlq_schema_files') OR has_table_privilege(oid, 'INSERT'))
-	AND (relname IN ('dlq_audit', 'dlq_audit_runs', 'dlq_schema', 'dlq_schema_files') OR has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')))
+	AND (relname IN ('dlq_audit', 'dlq_audit_runs', 'dlq_schema', 'dlq_schema_files')
+		OR has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')))
 ORDER BY relname`
 
 // MissingRights returns the tables that the user may not read or change.
