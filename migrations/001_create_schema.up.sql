@@ -18,20 +18,21 @@ $$;
 CREATE SCHEMA IF NOT EXISTS dlq;
 
 -- A statement that changes dlq_messages and does not set updated_at is followed by a second statement that does. The second
--- statement also sets in_page to false in messages that are no longer RETRYING, since other programs do not know in_page. When
--- it runs for its own changes, the old rows have such an in_page, and their updated_at stays. It is planned each time that it
--- runs: with a plan for a single message, a change of a million messages would take hours.
+-- statement also sets in_page to false in messages that are no longer RETRYING, since other programs do not know in_page. The
+-- trigger runs for the second statement too, and then keeps the times of messages that have just left their page. The second
+-- statement is planned each time that it runs: with a plan for a single message, a change of a million messages would take hours.
 CREATE OR REPLACE FUNCTION dlq.update_updated_at() RETURNS TRIGGER
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_hashjoin = on
 AS $$
 BEGIN
     IF EXISTS (SELECT FROM updated WHERE updated_at <> now() OR in_page AND status <> 'RETRYING') THEN
         EXECUTE $sql$
             UPDATE dlq.dlq_messages m
             SET updated_at = CASE WHEN c.is_old THEN now() ELSE m.updated_at END, in_page = m.in_page AND m.status = 'RETRYING'
-            FROM (SELECT n.id, n.updated_at = o.updated_at AND n.updated_at <> now() AND NOT (o.in_page AND o.status <> 'RETRYING') AS is_old
+            FROM (SELECT n.id, n.updated_at <> now() AND COALESCE(n.updated_at = o.updated_at
+                    AND (n.in_page OR NOT o.in_page OR o.status = 'RETRYING'), true) AS is_old -- no old row: the id was changed
                 FROM updated n
-                JOIN outdated o ON o.id = n.id) AS c
+                LEFT JOIN outdated o ON o.id = n.id) AS c
             WHERE m.id = c.id AND (c.is_old OR m.in_page AND m.status <> 'RETRYING')
         $sql$;
     END IF;

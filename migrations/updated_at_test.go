@@ -18,6 +18,20 @@ func TestAnUpdateOfAnotherProgramMovesUpdatedAt(t *testing.T) {
 	require.Equal(t, []string{"DEAD 1"}, texts(t, pool, `SELECT status || ' ' || messages FROM dlq.dlq_topic_counts`))
 }
 
+func TestAnUpdateOfIdsOrOfAMessageThatWasInsertedIntoAPageMovesUpdatedAt(t *testing.T) {
+	t.Parallel()
+	for _, sql := range []string{`UPDATE dlq.dlq_messages SET id = gen_random_uuid()`, `UPDATE dlq.dlq_messages SET status = 'DEAD'`} {
+		t.Run(sql, func(t *testing.T) {
+			t.Parallel()
+			pool := dbtest.New(t)
+			exec(t, pool, `INSERT INTO dlq.dlq_messages (original_topic, error_message, updated_at, in_page) VALUES ('orders', 'boom', '2026-01-01', true)`)
+			exec(t, pool, sql)
+			require.Equal(t, []string{"false true"},
+				texts(t, pool, `SELECT in_page || ' ' || (updated_at > now() - interval '1 hour') FROM dlq.dlq_messages`))
+		})
+	}
+}
+
 func TestAnUpdateOfAnotherProgramMaySetUpdatedAt(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.New(t)
@@ -36,9 +50,10 @@ func TestAnUpdateOfManyMessagesIsPlannedForTheirNumber(t *testing.T) {
 	defer conn.Release()
 	for _, sql := range []string{
 		`SET statement_timeout = '30s'`, // a plan for one message compares each message with all others
+		`SET enable_hashjoin = off`, `SET enable_mergejoin = off`,
 		`UPDATE dlq.dlq_messages SET status = 'DEAD' WHERE seq = (SELECT min(seq) FROM dlq.dlq_messages)`,
 		`UPDATE dlq.dlq_messages SET status = 'DEAD' WHERE status = 'PENDING'`,
-		`RESET statement_timeout`,
+		`RESET ALL`,
 	} {
 		_, err := conn.Exec(t.Context(), sql)
 		require.NoError(t, err, sql)
