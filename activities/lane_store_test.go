@@ -74,16 +74,13 @@ func TestABlockedFinalizeIsRepeatedAndThePageIsNotSentAgain(t *testing.T) {
 func TestMessagesAcknowledgedInAnEarlierAttemptAreNotSentAgain(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "b", "b1"))
-	lane, err := l.store.OpenLane(t.Context(), l.lane.Job, 0, dlq.LaneAttempt{})
-	require.NoError(t, err)
-	claim, _, err := l.store.NextPage(t.Context(), lane, nil, true)
-	require.NoError(t, err)
+	claim := l.claimPage(t)
 	env := l.environment(t, l.store, l.target)
 	env.SetHeartbeatDetails(activities.LaneReport{Acknowledged: []dlq.PageOutcome{
 		deliveredAt(claim.Page[0].ID, claim.Page[0].RetryCount, &dlq.Acknowledgement{Partition: 3, Offset: 17}),
 		deliveredAt(claim.Page[1].ID, 7, nil), deliveredAt(dlq.NewID(), 0, nil),
 	}})
-	_, err = env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
+	_, err := env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
 	require.NoError(t, err)
 	require.Equal(t, []string{"b1"}, l.target.asked, "what was acknowledged belongs to another claim")
 	require.Equal(t, dlq.JobCounts{Retried: 2}, l.counts(t))
@@ -107,13 +104,10 @@ func TestAnEntryOfAHeartbeatThatIsOddNeverMakesAnAcknowledgedMessageFail(t *test
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
-			lane, err := l.store.OpenLane(t.Context(), l.lane.Job, 0, dlq.LaneAttempt{})
-			require.NoError(t, err)
-			_, _, err = l.store.NextPage(t.Context(), lane, nil, true)
-			require.NoError(t, err)
+			l.claimPage(t)
 			env := l.environment(t, l.store, l.target)
 			env.SetHeartbeatDetails(json.RawMessage(`{"acknowledged": [` + fmt.Sprintf(c.entry, l.ids["a1"]) + `]}`))
-			_, err = env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
+			_, err := env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
 			require.NoError(t, err)
 			require.Equal(t, c.sent, l.target.asked)
 			require.Equal(t, dlq.JobCounts{Retried: 1}, l.counts(t))
@@ -319,11 +313,8 @@ func TestAClaimThatCommitsTooLateIsNotLost(t *testing.T) {
 func TestAPageLeftByACrashIsReleasedWhenTheJobStops(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
-	lane, err := l.store.OpenLane(t.Context(), l.lane.Job, 0, dlq.LaneAttempt{})
-	require.NoError(t, err)
-	_, _, err = l.store.NextPage(t.Context(), lane, nil, true)
-	require.NoError(t, err)
-	_, err = l.store.StopJob(t.Context(), nil, l.lane.Job, dlq.JobPausing, "")
+	l.claimPage(t)
+	_, err := l.store.StopJob(t.Context(), nil, l.lane.Job, dlq.JobPausing, "")
 	require.NoError(t, err)
 	require.Equal(t, activities.LaneClosed, l.run(t).End)
 	require.Empty(t, l.target.asked)
@@ -390,4 +381,14 @@ func TestAPageThatCouldNotBeFinalizedIsNotSentAgainByTheSameAttempt(t *testing.T
 	_, err := l.environment(t, slowFinalize{l.store}, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
 	require.Error(t, err)
 	require.Equal(t, []string{"a1"}, l.target.asked)
+}
+
+// claimPage claims the first page as an attempt at the lane that is killed afterwards.
+func (l *laneTest) claimPage(t *testing.T) dlq.LaneClaim {
+	t.Helper()
+	lane, err := l.store.OpenLane(t.Context(), l.lane.Job, 0, dlq.LaneAttempt{})
+	require.NoError(t, err)
+	claim, _, err := l.store.NextPage(t.Context(), lane, nil, true)
+	require.NoError(t, err)
+	return claim
 }

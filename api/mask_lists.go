@@ -162,8 +162,8 @@ func (g guard) hideGroups(ctx context.Context, groups ...*dlq.Group) error {
 		switch mask := g.maskOfGroup(group); {
 		case mask == nil:
 		case group.Sample.IsZero():
-			unread := mask.Unread()
-			f.Message, f.Class, f.Frame = unread.Text(f.Message), unread.Text(f.Class), unread.Text(f.Frame)
+			s := mask.Unread()
+			f.Message, f.Class, f.Frame = s.Text(f.Message), s.Text(f.Class), s.Text(f.Frame)
 		default:
 			wanted = append(wanted, unread{id: group.Sample, mask: mask, show: func(s *dlq.Shown) {
 				f.Message, f.Class, f.Frame = s.Text(f.Message), s.Text(f.Class), s.Text(f.Frame)

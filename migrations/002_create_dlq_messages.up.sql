@@ -103,7 +103,7 @@ CREATE INDEX IF NOT EXISTS idx_dlq_messages_previous ON dlq.dlq_messages (previo
 
 -- Sets updated_at after a statement that has not set updated_at itself. A trigger BEFORE UPDATE could set it before the row is
 -- written. But PostgreSQL locks each row for such a trigger, even if the condition of the trigger does not hold. These locks
--- would take a fifteenth of the time of a retry's statements.
+-- would slow down every retry.
 CREATE OR REPLACE TRIGGER trg_dlq_messages_updated_at
     AFTER UPDATE ON dlq.dlq_messages
     REFERENCING OLD TABLE AS outdated NEW TABLE AS updated
