@@ -78,10 +78,10 @@ func openShop(t *testing.T) *shop {
 	return s
 }
 
-// in returns the same shop for a subtest.
+// in returns the same shop for a subtest. A subtest that adds to its environment leaves those of the others as they are.
 func (s *shop) in(t *testing.T) *shop {
 	own, system := *s, *s.system
-	system.t = t
+	system.t, system.env = t, slices.Clip(s.env)
 	own.system = &system
 	return &own
 }
