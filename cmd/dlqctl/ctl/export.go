@@ -26,6 +26,8 @@ type exportFlags struct {
 	filters *pflag.FlagSet
 	limit   int64
 	cursor  string
+	// goesOn makes an export outlast an outage from its beginning on.
+	goesOn bool
 }
 
 func (s *session) exportFlags(cmd *cobra.Command, limit int64) *exportFlags {
@@ -106,7 +108,7 @@ func (s *session) export(ctx context.Context, topic string, f *exportFlags, take
 			return cmp.Or(end.End.Cursor, cursor), nil
 		case f.limit > 0 && taken >= f.limit:
 			return cursor, nil
-		case taken == 0 || ctx.Err() != nil || !passes(failed):
+		case taken == 0 && !f.goesOn || ctx.Err() != nil || !passes(failed):
 			return cursor, failed
 		}
 		s.unreachable(failed)

@@ -108,7 +108,7 @@ func TestListenFollowsUntilCtrlC(t *testing.T) {
 	t.Cleanup(process.Close)
 	var mutex sync.Mutex
 	var cursors []string
-	arrivals := 0
+	arrivals, isBusy := 0, false
 	s := server(t, map[string]http.HandlerFunc{
 		"GET /api/v1/dlq/orders.dlq.v1": func(w http.ResponseWriter, r *http.Request) {
 			arrivals++
@@ -122,6 +122,11 @@ func TestListenFollowsUntilCtrlC(t *testing.T) {
 		},
 		exportPath: func(w http.ResponseWriter, r *http.Request) {
 			mutex.Lock()
+			if isBusy = len(cursors) == 1 && !isBusy; isBusy {
+				fail(http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE", "too many exports")(w, r)
+				mutex.Unlock()
+				return
+			}
 			cursors = append(cursors, r.URL.Query().Get("cursor"))
 			id := fmt.Sprintf("m%d", len(cursors))
 			mutex.Unlock()
@@ -140,6 +145,7 @@ func TestListenFollowsUntilCtrlC(t *testing.T) {
 	}
 	ran := s.dlqctl(t, "listen", "orders.dlq.v1", "--to", process.URL, "--follow")
 	require.Equal(t, 130, ran.code, ran.err)
+	require.Contains(t, ran.err, "too many exports", "the second export outlasts that")
 	require.Equal(t, []string{"", ""}, cursors, "what may have become visible since is read again")
 	require.Equal(t, []string{"m1", "late", "m2"}, regexp.MustCompile(`(?m)^\S+`).FindAllString(ran.out, -1))
 }

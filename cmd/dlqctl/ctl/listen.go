@@ -76,6 +76,7 @@ Exit code 3: the process has refused a message, by an answer other than 2xx.`,
 			if err != nil || !follow || isDone() {
 				return cmp.Or(err, d.outcome())
 			}
+			f.goesOn = true // the first export has shown that the request is allowed
 		}
 	}
 	return cmd
