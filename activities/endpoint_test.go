@@ -20,7 +20,12 @@ func refusedBy(category dlq.Category, maybe bool) dlq.Delivery {
 	return dlq.Delivery{Target: shop, Err: &dlq.DeliveryError{Category: category, MaybeMessage: maybe, RetryAfter: time.Minute, Err: errors.New("refused")}}
 }
 
-func judgeOne(queue *dlq.LaneQueue, d dlq.Delivery) (dlq.PageOutcome, bool) {
+// queueOf is the queue of a closed target.
+func queueOf(target dlq.Target, tries, keys int) *dlq.Queue {
+	return &dlq.Queue{QueueID: dlq.QueueID{Target: target, Key: dlq.NoKey}, Tries: tries, Keys: keys}
+}
+
+func judgeOne(queue *dlq.Queue, d dlq.Delivery) (dlq.PageOutcome, bool) {
 	outcomes, answered := judge([]dlq.Envelope{{ID: dlq.NewID(), OriginalTopic: "orders"}}, []dlq.Delivery{d}, queue, dlq.OrderKey)
 	return outcomes[0], answered
 }
@@ -29,12 +34,12 @@ func TestAMessageThatIsAloneAtAClosedEndpointFailsAfterItsAttempts(t *testing.T)
 	t.Parallel()
 	attempts := PolicyOf(dlq.CategoryTransient).Attempts
 	for tries := range attempts - 1 {
-		o, answered := judgeOne(&dlq.LaneQueue{Target: shop, Tries: tries, Keys: 1}, refusedBy(dlq.CategoryTransient, true))
+		o, answered := judgeOne(queueOf(shop, tries, 1), refusedBy(dlq.CategoryTransient, true))
 		require.Equal(t, dlq.ResultWaiting, o.Result)
 		require.Equal(t, dlq.Wait{Target: shop, Tries: tries + 1, For: closedPause(tries+1, dlq.CategoryTransient, nil)}, o.Wait)
 		require.False(t, answered)
 	}
-	o, answered := judgeOne(&dlq.LaneQueue{Target: shop, Tries: attempts - 1, Keys: 1}, refusedBy(dlq.CategoryTransient, true))
+	o, answered := judgeOne(queueOf(shop, attempts-1, 1), refusedBy(dlq.CategoryTransient, true))
 	require.Equal(t, dlq.ResultFailed, o.Result)
 	require.Equal(t, shop, o.Target, "the endpoint is open for others")
 	require.True(t, answered)
@@ -44,7 +49,7 @@ func TestABrokenEndpointDoesNotUseUpTheRetriesOfManyMessages(t *testing.T) {
 	t.Parallel()
 	hours := 0
 	for tries := range 2000 {
-		o, _ := judgeOne(&dlq.LaneQueue{Target: shop, Tries: tries, Keys: 100}, refusedBy(dlq.CategoryTransient, true))
+		o, _ := judgeOne(queueOf(shop, tries, 100), refusedBy(dlq.CategoryTransient, true))
 		if o.Result == dlq.ResultFailed {
 			require.Equal(t, 999, tries, "each of the keys was tried as often as the policy allows")
 			hours = tries * int(longestClosedPause) / int(time.Hour)
@@ -54,7 +59,7 @@ func TestABrokenEndpointDoesNotUseUpTheRetriesOfManyMessages(t *testing.T) {
 	}
 	require.Equal(t, 8, hours)
 	for tries := range 2000 {
-		o, _ := judgeOne(&dlq.LaneQueue{Target: shop, Tries: tries, Keys: 1}, refusedBy(dlq.CategoryTransient, false))
+		o, _ := judgeOne(queueOf(shop, tries, 1), refusedBy(dlq.CategoryTransient, false))
 		require.Equal(t, dlq.ResultWaiting, o.Result, "an endpoint that is away says nothing about the message")
 	}
 }
@@ -63,7 +68,7 @@ func TestAThrottlingEndpointIsClosedAndCountsNothing(t *testing.T) {
 	t.Parallel()
 	page := []dlq.Envelope{{ID: dlq.NewID(), OriginalTopic: "orders"}, {ID: dlq.NewID(), OriginalTopic: "orders"}}
 	for tries := range 20 {
-		for _, queue := range []*dlq.LaneQueue{nil, {Target: shop, Tries: tries, Keys: 1}, {Target: shop, OfKey: true, Tries: tries}} {
+		for _, queue := range []*dlq.Queue{nil, queueOf(shop, tries, 1), {QueueID: dlq.KeyQueue(shop.Topic, 7), Tries: tries}} {
 			outcomes, answered := judge(page, []dlq.Delivery{refusedBy(dlq.CategoryRateLimit, false), {Target: shop}}, queue, dlq.OrderKey)
 			require.Equal(t, dlq.ResultWaiting, outcomes[0].Result)
 			require.Equal(t, dlq.Wait{Target: shop, Tries: 1, For: time.Minute}, outcomes[0].Wait)

@@ -29,6 +29,8 @@ type LaneReport struct {
 	// Acknowledged are the messages that their target has acknowledged, and that are not
 	// finalized yet. The next attempt finalizes them before any publish.
 	Acknowledged []dlq.PageOutcome `json:"acknowledged,omitempty"`
+	// InParts is set if a scan was too long for a claim. The next attempt scans in parts (dlq.Lane.Bounded).
+	InParts bool `json:"in_parts,omitempty"`
 }
 
 // heartbeat sends an activity's heartbeats in the background, as long as its steps return

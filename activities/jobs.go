@@ -48,15 +48,16 @@ type LaneStore interface {
 	// OpenLane makes the attempt the newest attempt at the lane. Only the newest attempt may claim and finalize. The error
 	// is dlq.ErrFenced if a newer attempt has opened the lane before.
 	OpenLane(ctx context.Context, bulk dlq.ID, number int, attempt dlq.LaneAttempt) (dlq.Lane, error)
-	// ClaimedPage returns the first messages that the lane has claimed and not finalized,
-	// up to the given number of bytes. A single larger message comes without its value.
+	// ClaimedPage returns the first messages that the lane has claimed and not finalized, up to dlq.PageBytes. If they have
+	// more than the given number of bytes, they come without their records.
 	ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (dlq.LaneClaim, error)
 	// ReleasePage releases the messages that the lane has claimed and not finalized. Their retries are not counted, and the
 	// job claims these messages again later.
 	ReleasePage(ctx context.Context, lane dlq.Lane) error
 	// NextPage finalizes a page as FinalizePage does, and claims the lane's next messages in order of arrival, all in one
 	// transaction. It claims at most dlq.PageSize messages and dlq.PageBytes, and no more than the limits of the job allow.
-	// The messages come from a queue that is due or, if scan is set, from beyond the lane's cursor.
+	// The messages come from a queue that is due or, if scan is set, from beyond the lane's cursor. The error is
+	// dlq.ErrUnfinished if the lane has claimed messages that outcomes does not name.
 	NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (dlq.LaneClaim, dlq.PageResult, error)
 	// FinalizePage ends claims and adds them to the lane's counters, in a transaction.
 	// FinalizePage changes no messages that the lane no longer owns. The error is dlq.ErrFenced

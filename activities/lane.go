@@ -1,9 +1,10 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -90,7 +91,7 @@ func (a *Jobs) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
 			beat.send(true)
 		}
 	}()
-	l := &laneRun{Jobs: a, in: in, beat: beat, acknowledged: report.Acknowledged, started: time.Now()}
+	l := &laneRun{Jobs: a, in: in, beat: beat, previous: report, started: time.Now()}
 	if in.TargetClosed {
 		l.closedPages = 1
 	}
@@ -109,8 +110,8 @@ type laneRun struct {
 	lane    dlq.Lane
 	beat    *heartbeat[LaneReport]
 	started time.Time
-	// acknowledged has the acknowledged messages that the previous attempt could not finalize.
-	acknowledged []dlq.PageOutcome
+	// previous is the last report of the previous attempt.
+	previous LaneReport
 	// closedPages counts successive pages whose topics are all closed.
 	closedPages int
 	// doubtful is set when the messages that closed the target may be at fault themselves. The lane then scans on, to
@@ -130,7 +131,12 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 		err := l.step(ctx, storeTimeout, func(ctx context.Context) error { return l.Store.ReleasePage(ctx, l.lane) })
 		return LaneResult{End: LaneClosed}, err
 	}
-	if err := l.sendClaimed(ctx); err != nil {
+	// A page has more than dlq.PageBytes only if messages have grown since they were claimed. Then NextPage fails with
+	// dlq.ErrUnfinished, and the next attempt sends the rest.
+	_, _, err := l.sendPage(ctx, dlq.PageBytes, func(ctx context.Context) (dlq.LaneClaim, error) {
+		return l.Store.ClaimedPage(ctx, l.lane, dlq.PageBytes)
+	})
+	if err != nil {
 		return LaneResult{}, err
 	}
 	result, err := l.sendPages(ctx)
@@ -146,16 +152,14 @@ func (l *laneRun) sendPages(ctx context.Context) (LaneResult, error) {
 		if err := stopRequested(ctx); err != nil {
 			return LaneResult{}, err
 		}
-		claim, claimed, err := l.sendPage(ctx, func(limited context.Context) (dlq.LaneClaim, error) { return l.nextPage(ctx, limited) })
-		if slice = timeSlice; claim.Limited {
-			slice = limitedTimeSlice
-		}
-		again, err := l.catchUp(ctx, &claim, claimed, err)
+		claim, claimed, err := l.sendPage(ctx, dlq.PageBytes, func(limited context.Context) (dlq.LaneClaim, error) {
+			return l.nextPage(ctx, limited)
+		})
 		if err != nil {
 			return LaneResult{}, err
 		}
-		if again {
-			continue
+		if slice = timeSlice; claim.Limited {
+			slice = limitedTimeSlice
 		}
 		l.lane.ScanFirst = claim.Queue != nil // alternate between the queues and the scan
 		if claimed > 0 {
@@ -180,10 +184,8 @@ func (l *laneRun) nextPage(ctx, limited context.Context) (dlq.LaneClaim, error) 
 	claim, ended, err := l.Store.NextPage(limited, l.lane, l.inHand, l.scans())
 	if err != nil {
 		l.notRecorded(err)
-		if err := l.finishPage(ctx); err != nil {
-			return claim, fmt.Errorf("%w: %w", errInHand, err)
-		}
-		return claim, err
+		l.beat.stepReturned(func(r *LaneReport) { r.InParts = r.InParts || errors.Is(err, context.DeadlineExceeded) })
+		return claim, cmp.Or(l.finishPage(ctx), err)
 	}
 	if len(l.inHand) > 0 {
 		l.pageEnded(ended, l.inHand)
@@ -192,82 +194,39 @@ func (l *laneRun) nextPage(ctx, limited context.Context) (dlq.LaneClaim, error) 
 	return claim, nil
 }
 
-// errInHand says that a published page could not be recorded. The attempt must not send the page again.
-var errInHand = errors.New("the page in hand was not recorded")
-
-// catchUp sends messages that are claimed and that the last claim did not return. It reports whether to claim again.
-func (l *laneRun) catchUp(ctx context.Context, claim *dlq.LaneClaim, claimed int, err error) (again bool, _ error) {
-	switch {
-	case claimed == 0 && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errInHand) && ctx.Err() == nil && !l.lane.Bounded:
-		// The scan may be long, so the next scan is bounded. The claim may still commit, so the lane is opened again.
-		if err := l.open(ctx); err != nil {
-			return false, err
-		}
-		l.lane.Bounded = true
-		return true, l.sendClaimed(ctx)
-	case err == nil && claim.Unfinished:
-		// The database was restored, so messages that this attempt had finalized are claimed again.
-		return true, l.sendClaimed(ctx)
-	default:
-		return false, err
-	}
-}
-
-// sendClaimed sends the messages that the lane has claimed and not finalized, in parts of at most dlq.PageBytes.
-func (l *laneRun) sendClaimed(ctx context.Context) error {
-	for {
-		_, claimed, err := l.sendPage(ctx, func(ctx context.Context) (dlq.LaneClaim, error) {
-			return l.Store.ClaimedPage(ctx, l.lane, dlq.PageBytes)
-		})
-		if err == nil {
-			err = l.finishPage(ctx)
-		}
-		if err != nil || claimed == 0 {
-			l.lane.Finalized = err == nil
-			return err
-		}
-		if err := stopRequested(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// sendPage waits for memory, gets a page from the store, and sends the page. For a message larger than dlq.PageBytes,
-// which comes without its value, sendPage waits for more memory and reads the page again. claimed is the number of
-// messages in the first read: before the second read another client may finalize the message.
-func (l *laneRun) sendPage(ctx context.Context, claimPage func(context.Context) (dlq.LaneClaim, error)) (claim dlq.LaneClaim, claimed int, err error) {
-	release, err := l.memory(ctx, dlq.PageBytes)
+// sendPage waits for memory, gets a page from the store, and sends the page. A message that is larger than the memory
+// comes without its record: for this message, sendPage waits for more memory and reads the page again. claimed is the number
+// of messages in the first read: before the second read another client may finalize the message.
+func (l *laneRun) sendPage(ctx context.Context, bytes int64, claimPage func(context.Context) (dlq.LaneClaim, error)) (claim dlq.LaneClaim, claimed int, err error) {
+	release, err := l.memory(ctx, bytes)
 	if err != nil {
 		return claim, 0, err
 	}
-	defer func() { release() }()
-	err = l.step(ctx, storeTimeout, func(ctx context.Context) (err error) {
+	release = sync.OnceFunc(release)
+	defer release()
+	err = l.step(ctx, readTimeout(bytes), func(ctx context.Context) (err error) {
 		claim, err = claimPage(ctx)
 		return err
 	})
 	claimed = len(claim.Page)
-	if err == nil && claim.Bytes > dlq.PageBytes {
+	switch {
+	case err != nil:
+	case claim.Bytes > bytes:
 		release()
-		if release, err = l.memory(ctx, claim.Bytes); err != nil {
-			release = func() {}
-			return claim, claimed, err
-		}
-		err = l.step(ctx, readTimeout(claim.Bytes), func(ctx context.Context) error {
+		_, _, err = l.sendPage(ctx, claim.Bytes, func(ctx context.Context) (dlq.LaneClaim, error) {
 			whole, err := l.Store.ClaimedPage(ctx, l.lane, claim.Bytes)
-			claim.Page = whole.Page
-			return err
+			whole.Queue, whole.Closed = claim.Queue, claim.Closed
+			return whole, err
 		})
+	default:
+		l.send(ctx, &claim)
 	}
-	if err != nil {
-		return claim, claimed, err
-	}
-	l.send(ctx, &claim)
-	return claim, claimed, nil
+	return claim, claimed, err
 }
 
-// readTimeout bounds the reading of a large message: storeTimeout, and a second for each 4 MiB.
+// readTimeout bounds a call that reads a page: storeTimeout, and a second more for each further dlq.PageBytes.
 func readTimeout(bytes int64) time.Duration {
-	return min(storeTimeout+time.Duration(bytes>>22)*time.Second, maxStepDuration-5*time.Second)
+	return min(storeTimeout+time.Duration(bytes/dlq.PageBytes-1)*time.Second, maxStepDuration-5*time.Second)
 }
 
 // memory waits for memory that other lanes and single retries hold. Meanwhile it keeps the heartbeat alive and ends the page in hand.
@@ -313,7 +272,8 @@ func (l *laneRun) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.published(l.acknowledged)
+	l.lane.Bounded = l.previous.InParts
+	l.published(l.previous.Acknowledged)
 	return l.finishPage(ctx)
 }
 
@@ -330,7 +290,7 @@ func (l *laneRun) endOf(claim *dlq.LaneClaim) (result LaneResult, returns bool) 
 		return LaneResult{End: LaneDone}, true
 	case next == nil:
 		l.closedPages = 0 // no queue is left
-	case !next.OfKey && next.Due > maxSleep:
+	case !next.OfKey() && next.Due > maxSleep:
 		return LaneResult{End: LaneWaiting, For: next.Due, Reason: next.Reason, Category: next.Category, TargetClosed: l.targetClosed()}, true
 	}
 	return LaneResult{}, false
@@ -349,10 +309,7 @@ func (l *laneRun) targetClosed() bool { return !l.lane.MultiTarget && l.closedPa
 // step calls the store with a timeout, and repeats the call while the error is dlq.ErrBlocked.
 func (l *laneRun) step(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
 	for {
-		limited, cancel := context.WithTimeout(ctx, limit)
-		err := call(limited)
-		cancel()
-		l.beat.stepReturned(func(r *LaneReport) { r.Waiting = textOf(err) })
+		err := l.call(ctx, limit, call)
 		if !errors.Is(err, dlq.ErrBlocked) {
 			return err
 		}
@@ -360,6 +317,19 @@ func (l *laneRun) step(ctx context.Context, limit time.Duration, call func(conte
 			return err
 		}
 	}
+}
+
+// call calls the store once, with a timeout. The heartbeat says why the call failed.
+func (l *laneRun) call(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := call(ctx)
+	l.beat.stepReturned(func(r *LaneReport) {
+		if r.Waiting = ""; err != nil {
+			r.Waiting = err.Error()
+		}
+	})
+	return err
 }
 
 // errWorkerStopping makes Temporal retry the activity, on another worker or on the same worker after its restart.

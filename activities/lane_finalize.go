@@ -56,12 +56,13 @@ func (l *laneRun) finishPage(ctx context.Context) error {
 	}
 	l.inHand = nil // after an error, only the heartbeat has the acknowledged messages
 	uncancelled := context.WithoutCancel(ctx)
+	var result dlq.PageResult
 	var stopAt time.Time
 	for pause := firstFinalizePause; ; pause = min(2*pause, longestFinalizePause) {
-		limited, cancel := context.WithTimeout(uncancelled, storeTimeout)
-		result, err := l.Store.FinalizePage(limited, l.lane, outcomes)
-		cancel()
-		l.beat.stepReturned(func(r *LaneReport) { r.Waiting = textOf(err) })
+		err := l.call(uncancelled, storeTimeout, func(ctx context.Context) (err error) {
+			result, err = l.Store.FinalizePage(ctx, l.lane, outcomes)
+			return err
+		})
 		if err == nil {
 			l.pageEnded(result, outcomes)
 			return nil
@@ -79,11 +80,4 @@ func (l *laneRun) finishPage(ctx context.Context) error {
 		// A stop does not interrupt this sleep. The loop checks for a stop above.
 		time.Sleep(pause)
 	}
-}
-
-func textOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }

@@ -37,7 +37,7 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) {
 		e := &claim.Page[i]
 		if e.Blocked {
 			skipped := outcomeOf(&e.Envelope, dlq.ResultSkipped, nil)
-			if claim.Queue != nil && !claim.Queue.OfKey {
+			if claim.Queue != nil && !claim.Queue.OfKey() {
 				skipped.Target = claim.Queue.Target // so that the next message of the queue tries the target
 			}
 			outcomes = append(outcomes, skipped)
@@ -69,7 +69,7 @@ func (l *laneRun) send(ctx context.Context, claim *dlq.LaneClaim) {
 // go to any partition, so the list must not have the topic's partitions. A message that tries a
 // partition must also be sent when the topic is closed, so the list must not have the topic.
 func closedExceptTried(claim *dlq.LaneClaim) []dlq.Target {
-	if claim.Queue == nil || claim.Queue.OfKey {
+	if claim.Queue == nil || claim.Queue.OfKey() {
 		return claim.Closed
 	}
 	tried := claim.Queue.Target
@@ -111,7 +111,7 @@ func allClosed(outcomes []dlq.PageOutcome, deliveries []dlq.Delivery, closed []d
 // or whose record cannot be read, waits by itself and is tried again as often as the policy of
 // the error's category allows. After the last try the message has failed. The later messages of
 // its key wait with it, or are skipped when it has failed. Their retries are not counted.
-func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.LaneQueue, order dlq.Order) (outcomes []dlq.PageOutcome, answered bool) {
+func judge(page []dlq.Envelope, deliveries []dlq.Delivery, queue *dlq.Queue, order dlq.Order) (outcomes []dlq.PageOutcome, answered bool) {
 	open := map[dlq.Target]bool{}
 	for i := range deliveries {
 		d := &deliveries[i]
@@ -190,20 +190,20 @@ func isDoubtful(d dlq.Delivery) bool {
 
 // hasFailedOften tells whether a message that tried a closed endpoint has failed for good. The queue's tries take its keys
 // in turn, so the message has failed after the policy's attempts times the number of keys.
-func hasFailedOften(queue *dlq.LaneQueue, d *dlq.Delivery) bool {
-	return queue != nil && !queue.OfKey && queue.Target == d.Target && refusal(d).MaybeMessage &&
+func hasFailedOften(queue *dlq.Queue, d *dlq.Delivery) bool {
+	return queue != nil && !queue.OfKey() && queue.Target == d.Target && refusal(d).MaybeMessage &&
 		queue.Tries+1 >= PolicyOf(dlq.CategoryOf(d.Err)).Attempts*max(queue.Keys, 1)
 }
 
 // previousTries returns how often the target of the page's queue, or the first message of a key's
 // queue, was tried before without success. own says that the message itself was tried before,
 // while its target was open.
-func previousTries(queue *dlq.LaneQueue, target dlq.Target, isFirst bool) (tries int, own bool) {
+func previousTries(queue *dlq.Queue, target dlq.Target, isFirst bool) (tries int, own bool) {
 	switch {
 	case queue == nil: // the page is from the scan
-	case queue.OfKey && isFirst:
+	case queue.OfKey() && isFirst:
 		return queue.Tries, queue.Tries > 0
-	case !queue.OfKey && queue.Target == target:
+	case !queue.OfKey() && queue.Target == target:
 		return queue.Tries, false
 	}
 	return 0, false

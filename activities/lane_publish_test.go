@@ -17,11 +17,11 @@ func TestABlockedMessageNeverEndsByItself(t *testing.T) {
 	page := []dlq.Envelope{{ID: dlq.NewID(), Record: dlq.Record{Key: []byte("k")}}, {ID: dlq.NewID(), Record: dlq.Record{Key: []byte("k")}}}
 	for _, category := range []dlq.Category{dlq.CategoryTransient, dlq.CategoryRateLimit, dlq.CategoryAuth, dlq.CategoryBadData} {
 		for tries := range 11 {
-			for _, ofKey := range []bool{false, true} {
+			for _, key := range []int32{dlq.NoKey, 7} {
 				cause := &dlq.DeliveryError{Category: category, Err: errors.New("refused")}
 				outcomes, _ := judge(page, []dlq.Delivery{{Err: cause}, {Err: &dlq.BlockedError{Cause: cause}}},
-					&dlq.LaneQueue{OfKey: ofKey, Tries: tries}, dlq.OrderKey)
-				what := fmt.Sprintf("%s, %d tries, of a key: %t", category, tries, ofKey)
+					&dlq.Queue{QueueID: dlq.QueueID{Key: key}, Tries: tries}, dlq.OrderKey)
+				what := fmt.Sprintf("%s, %d tries, key %d", category, tries, key)
 				require.Equal(t, page[0].ID, outcomes[0].ID, what)
 				require.Equal(t, page[1].ID, outcomes[1].ID, what)
 				if outcomes[0].Result == dlq.ResultWaiting {
@@ -43,14 +43,14 @@ func TestAMessageThatTriesAClosedTargetPassesTheTopicAndThePartition(t *testing.
 	target := func(topic string, partition int32) dlq.Target { return dlq.Target{Topic: topic, Partition: partition} }
 	closed := []dlq.Target{target("orders", dlq.AnyPartition), target("orders", 0), target("orders", 1), target("users", 0)}
 	for _, test := range []struct {
-		queue *dlq.LaneQueue
+		queue *dlq.Queue
 		want  []dlq.Target
 	}{
 		{nil, closed},
-		{&dlq.LaneQueue{Target: closed[0], OfKey: true}, closed},
-		{&dlq.LaneQueue{Target: closed[0]}, closed[3:]},
-		{&dlq.LaneQueue{Target: closed[1]}, closed[2:]},
-		{&dlq.LaneQueue{Target: closed[3]}, closed[:3]},
+		{&dlq.Queue{QueueID: dlq.QueueID{Target: closed[0]}}, closed},
+		{queueOf(closed[0], 0, 0), closed[3:]},
+		{queueOf(closed[1], 0, 0), closed[2:]},
+		{queueOf(closed[3], 0, 0), closed[:3]},
 	} {
 		require.Equal(t, test.want, closedExceptTried(&dlq.LaneClaim{Queue: test.queue, Closed: closed}))
 	}

@@ -139,7 +139,13 @@ func (s *panickingStore) NextPage(ctx context.Context, lane dlq.Lane, outcomes [
 func TestAPageInHandIsNotSentAgainAfterAPanic(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "b", "b1"))
-	store := &panickingStore{Store: l.store}
+	l.failsOnce(t, &panickingStore{Store: l.store})
+	require.Equal(t, []string{"a1", "b1"}, l.target.asked)
+}
+
+// failsOnce runs an attempt at the lane that fails, and the next attempt, which has its last heartbeat.
+func (l *laneTest) failsOnce(t *testing.T, store activities.JobStore) {
+	t.Helper()
 	var last activities.LaneReport
 	for attempt := range 2 {
 		env := l.environment(t, store, l.target)
@@ -151,7 +157,6 @@ func TestAPageInHandIsNotSentAgainAfterAPanic(t *testing.T) {
 		_, err := env.ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
 		require.Equal(t, attempt == 0, err != nil, "%v", err)
 	}
-	require.Equal(t, []string{"a1", "b1"}, l.target.asked)
 }
 
 func TestAcknowledgedMessagesSurviveAnAttemptThatFails(t *testing.T) {
@@ -242,17 +247,22 @@ func TestALaneWithFewMessagesInALargeScopeScansInParts(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"))
 	store := &slowStore{Store: l.store}
-	_, err := l.environment(t, store, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
-	require.NoError(t, err)
+	l.failsOnce(t, store)
 	require.Equal(t, []bool{false, true, true}, store.asked)
 	require.Equal(t, dlq.JobCounts{Retried: 1}, l.counts(t))
 }
 
-// restoredStore is a store whose database is restored to the moment before its first
-// finalize.
+// restoredStore is a store whose database is restored to the moment before its first finalize.
 type restoredStore struct {
 	*postgres.Store
 	restored bool
+}
+
+func (s *restoredStore) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
+	if lane.Epoch == 1 {
+		return dlq.PageResult{}, nil // these claims are not in the restored database
+	}
+	return s.Store.FinalizePage(ctx, lane, outcomes)
 }
 
 func (s *restoredStore) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (dlq.LaneClaim, dlq.PageResult, error) {
@@ -273,8 +283,7 @@ func TestAPageThatARestoreBroughtBackIsSentBeforeLaterMessages(t *testing.T) {
 		messages = append(messages, message("orders", "a", names[i]))
 	}
 	l := newLaneTest(t, dlq.OrderKey, nil, messages...)
-	_, err := l.environment(t, &restoredStore{Store: l.store}, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
-	require.NoError(t, err)
+	l.failsOnce(t, &restoredStore{Store: l.store})
 	require.Equal(t, slices.Concat(names[:dlq.PageSize], names), l.target.asked)
 	require.Equal(t, dlq.JobCounts{Retried: int64(len(messages))}, l.counts(t))
 }
@@ -304,8 +313,7 @@ func (s *lateStore) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64)
 func TestAClaimThatCommitsTooLateIsNotLost(t *testing.T) {
 	t.Parallel()
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", "a1"), message("orders", "a", "a2"))
-	_, err := l.environment(t, &lateStore{Store: l.store}, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
-	require.NoError(t, err)
+	l.failsOnce(t, &lateStore{Store: l.store})
 	require.Equal(t, []string{"a1", "a2"}, l.target.asked)
 	require.Equal(t, dlq.JobCounts{Retried: 2}, l.counts(t))
 }
@@ -359,6 +367,31 @@ func TestALargeMessageIsSent(t *testing.T) {
 	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", large), message("orders", "b", "b1"))
 	require.Equal(t, activities.LaneDone, l.run(t).End)
 	require.Equal(t, []string{large, "b1"}, l.target.asked)
+}
+
+// blockedRead is a store in which a lock blocks the first reading of a large message.
+type blockedRead struct {
+	*postgres.Store
+	asked []int64
+}
+
+func (s *blockedRead) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (dlq.LaneClaim, error) {
+	if s.asked = append(s.asked, bytes); len(s.asked) == 2 {
+		return dlq.LaneClaim{}, dlq.ErrBlocked
+	}
+	return s.Store.ClaimedPage(ctx, lane, bytes)
+}
+
+func TestALargeMessageIsSentAfterItsReadingWasBlocked(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("x", 2*dlq.PageBytes)
+	l := newLaneTest(t, dlq.OrderKey, nil, message("orders", "a", large))
+	store := &blockedRead{Store: l.store}
+	_, err := l.environment(t, store, l.target).ExecuteActivity("RunLane", activities.LaneInput{Bulk: l.lane.Job})
+	require.NoError(t, err)
+	require.Len(t, store.asked, 3)
+	require.Equal(t, store.asked[1], store.asked[2])
+	require.Equal(t, []string{large}, l.target.asked)
 }
 
 // slowFinalize is a store whose finalizes exceed their timeout.

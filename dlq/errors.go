@@ -81,6 +81,10 @@ func (e *OwnedError) Error() string {
 // ErrFenced means that a newer attempt has the lane. The caller can no longer change the lane.
 var ErrFenced = errors.New("a newer attempt has the lane")
 
+// ErrUnfinished means that a lane has claimed messages of which its attempt does not know: the database was restored to an
+// earlier moment, or a claim got no answer. The next attempt sends these messages first.
+var ErrUnfinished = errors.New("the lane has claimed messages that this attempt does not know; the next attempt sends them")
+
 // ErrPositionMoved means that a partition has another position in the database: the database was restored to an
 // earlier moment, or another client has ingested the partition. Nothing was stored.
 var ErrPositionMoved = errors.New("the database has another offset for the partition")
@@ -150,7 +154,7 @@ type DeliveryError struct {
 	// MessageOnly is set when the record could not be read. Then the error says nothing about the target.
 	MessageOnly bool
 	// MaybeMessage is set when an HTTP endpoint has taken the request, and answered 500 or did not answer. Then the message
-	// may be at fault. See LaneQueue.Keys.
+	// may be at fault. See Queue.Keys.
 	MaybeMessage bool
 	Err          error
 }

@@ -236,6 +236,12 @@ type JobCounts struct {
 	Skipped int64 `json:"skipped"`
 }
 
+// Add adds the counts of other messages.
+func (c *JobCounts) Add(other JobCounts) {
+	c.Retried, c.Failed, c.Dead = c.Retried+other.Retried, c.Failed+other.Failed, c.Dead+other.Dead
+	c.Changed, c.Skipped = c.Changed+other.Changed, c.Skipped+other.Skipped
+}
+
 // Done is how many of the matched messages are finished.
 func (c JobCounts) Done() int64 { return c.Retried + c.Failed + c.Dead + c.Changed + c.Skipped }
 

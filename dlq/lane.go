@@ -46,8 +46,6 @@ type Lane struct {
 	ScanFirst bool
 	// Bounded limits how many messages a claim reads. A filter that matches few messages needs this limit.
 	Bounded bool
-	// Finalized says that this attempt has finalized every page that it knows. A claim that finds another page sets LaneClaim.Unfinished.
-	Finalized bool
 	// Epoch is the number of this attempt at the lane. Only the newest attempt may claim and finalize.
 	Epoch int
 }
@@ -77,44 +75,22 @@ type PageEnvelope struct {
 type LaneClaim struct {
 	Page []PageEnvelope
 	// Queue is the queue that the page was claimed from; nil for a page from the scan.
-	Queue *LaneQueue
+	Queue *Queue
 	// Closed are the closed targets of the job.
 	Closed []Target
-	// Bytes is the size of the messages of Page. When Bytes exceeds the limit of the call (PageBytes, for a claim),
-	// Page is a single message without its record. Store.ClaimedPage reads the record.
+	// Bytes is the size of the messages of Page. When Bytes exceeds the limit of the call (PageBytes, for a claim), the
+	// messages come without their records: usually a single message. Store.ClaimedPage reads the records.
 	Bytes int64
 	// Wait is how long to wait before the next claim: the rate limit allows nothing now, or the lane is not done although Page is empty.
 	Wait time.Duration
 	// If the claim found nothing to send, Next is the queue that is due first, or nil if the lane has no queue.
-	Next *LaneQueue
+	Next *Queue
 	// StepLimitReached is set when the ramp's step may send no more messages.
 	StepLimitReached bool
 	// Limited is set when the job has a rate limit or a step limit.
 	Limited bool
 	// Stopped is set when the job is not running, or a newer attempt has the lane. Messages may be left.
 	Stopped bool
-	// Unfinished is set when the lane has claimed messages although Lane.Finalized is set: the database was restored to an
-	// earlier moment. Then nothing was claimed. Store.ClaimedPage reads the claimed messages, which must be sent first.
-	Unfinished bool
-}
-
-// LaneQueue is a queue of a lane. Its messages wait for the same closed target, or for an
-// earlier message of their key.
-type LaneQueue struct {
-	// Target is the closed target. In the queue of a key, Target is the topic.
-	Target Target
-	// OfKey is set for the queue of a key.
-	OfKey bool
-	// Tries is how often in a row the target, or the first message of the key, was tried without success.
-	Tries int
-	// Keys is how many keys have messages that wait for a closed target, among the messages that the lane has read. Each
-	// try takes another key, so each key was tried about Tries / Keys times. Only LaneClaim.Queue has Keys.
-	Keys int
-	// Due is how long it is until the next try.
-	Due time.Duration
-	// Reason and Category are why the messages wait.
-	Reason   string
-	Category Category
 }
 
 // Wait names the queue into which a message is requeued.

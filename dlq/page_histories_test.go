@@ -217,11 +217,11 @@ func (w *world) publish(l *lane) {
 		target := m.partition()
 		o := dlq.PageOutcome{Outcome: dlq.Outcome{ID: e.ID}, RetryCount: e.RetryCount}
 		earlier, isBehind := undelivered[m.recordKey()]
-		isTried := claim.Queue != nil && !claim.Queue.OfKey && claim.Queue.Target == target
+		isTried := claim.Queue != nil && !claim.Queue.OfKey() && claim.Queue.Target == target
 		switch luck := w.IntN(20); {
 		case e.Blocked:
 			o.Result = dlq.ResultSkipped
-			if claim.Queue != nil && !claim.Queue.OfKey {
+			if claim.Queue != nil && !claim.Queue.OfKey() {
 				o.Target = claim.Queue.Target
 			}
 		case l.isOrdered && isBehind && earlier.Result == dlq.ResultWaiting:

@@ -16,6 +16,28 @@ type QueueID struct {
 	Key int32
 }
 
+// OfKey reports whether the queue is the queue of a key.
+func (q QueueID) OfKey() bool { return q.Key != NoKey }
+
+// Queue is a queue of a job. Its messages wait for the same closed target, or for an earlier message of their key.
+type Queue struct {
+	QueueID
+	// Tries is how often in a row the target, or the first message of the key, was tried without success. In a Settlement
+	// and in a Plan, 0 means that nothing was tried: then an existing queue keeps its state.
+	Tries int
+	// Due is how long it is until the next try.
+	Due time.Duration
+	// Reason and Category are why the messages wait.
+	Reason   string
+	Category Category
+	// Keys is how many keys have messages that wait for a closed target, among the messages that the lane has read. Each
+	// try takes another key, so each key was tried about Tries / Keys times. Only LaneClaim.Queue has Keys.
+	Keys int
+}
+
+// IsClosed reports whether the queue is the queue of a closed target, which single messages try again.
+func (q *Queue) IsClosed() bool { return !q.OfKey() && q.Tries > 0 }
+
 // KeyQueue is the queue of a key.
 func KeyQueue(target string, key int32) QueueID {
 	return QueueID{Target: Target{Topic: target, Partition: AnyPartition}, Key: key}
@@ -37,6 +59,8 @@ type Candidate struct {
 	// KeyHash is the KeyHash of the record's key, and Key the TargetKey.
 	KeyHash, Key int32
 	Size         int64
+	// RetryCount is the number of the claim, of a message that the lane has claimed.
+	RetryCount int
 	// WaitsIn is the queue that the message waits in; zero if none. In lists named Wait, it is the queue that the message enters.
 	WaitsIn QueueID
 	// IsHeld is set if the message cannot be claimed now: another transaction has locked or changed it, another owner retries
@@ -74,7 +98,7 @@ type Plan struct {
 	// Wait has the messages that go into a queue, and Created the queues that may have to be created for them. Stay has the
 	// blocked messages that are in the right queue already. Gone has the messages that leave their queues.
 	Wait       []Candidate
-	Created    []QueueID
+	Created    []Queue
 	Stay, Gone []Candidate
 	// Keys is how many keys have a message that could try the closed target.
 	Keys int
@@ -136,8 +160,10 @@ func (l *Listing) Plan() Plan {
 		queue, isBlocked := blocked[m.Key]
 		if !isBlocked {
 			var isNew bool
-			if queue, isNew, isBlocked = l.blockedBy(&m); isNew && !slices.Contains(p.Created, queue) {
-				p.Created = append(p.Created, queue)
+			queue, isNew, isBlocked = l.blockedBy(&m)
+			created := Queue{QueueID: queue, Due: time.Second, Reason: "an earlier message of the key is being retried or changed by another client"}
+			if isNew && !slices.Contains(p.Created, created) {
+				p.Created = append(p.Created, created)
 			}
 		}
 		isFirst := !seen[m.Key]

@@ -3,7 +3,6 @@ package dlq
 import (
 	"cmp"
 	"slices"
-	"time"
 )
 
 // EndedClaim is a message of a page whose claim has ended.
@@ -12,20 +11,6 @@ type EndedClaim struct {
 	// Status is the status after the claim. If another owner has delivered the message, the status is RESOLVED.
 	Status Status
 }
-
-// QueueState is the state of a queue after its target, or the first message of its key, was tried.
-type QueueState struct {
-	ID QueueID
-	// Tries is the number of tries without success in a row. If Tries is 0, nothing was tried, and an existing queue keeps its state.
-	Tries int
-	// For is how long to wait before the next try.
-	For      time.Duration
-	Reason   string
-	Category Category
-}
-
-// IsClosed reports whether the queue is the queue of a closed target, which single messages try again.
-func (q *QueueState) IsClosed() bool { return q.ID.Key == NoKey && q.Tries > 0 }
 
 // Settlement says what follows from the outcomes of a page.
 type Settlement struct {
@@ -38,7 +23,7 @@ type Settlement struct {
 	// Wait are the messages that go into queues, and Queues the states of these queues, each once and in an order
 	// that is the same for all lanes.
 	Wait   []Candidate
-	Queues []QueueState
+	Queues []Queue
 	// Opened are the open targets that outcomes name (PageOutcome.Target), unless a message waits for them. Some were not closed.
 	Opened []Target
 }
@@ -56,15 +41,14 @@ func Settle(outcomes []PageOutcome, ended map[ID]*EndedClaim) Settlement {
 		case o.Result == ResultDelivered:
 			s.Counts.Retried++
 		case o.Result == ResultWaiting:
-			queue := QueueID{Target: o.Wait.Target, Key: NoKey}
+			m.WaitsIn = QueueID{Target: o.Wait.Target, Key: NoKey}
 			if o.Wait.OfKey {
-				queue.Key = m.Key
+				m.WaitsIn.Key = m.Key
 			} else {
 				refused[o.Wait.Target] = true
 			}
-			m.WaitsIn = queue
 			s.Wait = append(s.Wait, m.Candidate)
-			s.Queues = append(s.Queues, QueueState{ID: queue, Tries: o.Wait.Tries, For: o.Wait.For, Reason: o.Error, Category: o.Category})
+			s.Queues = append(s.Queues, Queue{QueueID: m.WaitsIn, Tries: o.Wait.Tries, Due: o.Wait.For, Reason: o.Error, Category: o.Category})
 		case o.Result.IsUncounted():
 			s.Counts.Skipped++
 		default:
@@ -80,11 +64,11 @@ func Settle(outcomes []PageOutcome, ended map[ID]*EndedClaim) Settlement {
 			s.FailedKeys = append(s.FailedKeys, m.Candidate)
 		}
 	}
-	slices.SortStableFunc(s.Queues, func(a, b QueueState) int {
-		return cmp.Or(cmp.Compare(a.ID.Target.Topic, b.ID.Target.Topic), cmp.Compare(a.ID.Target.Partition, b.ID.Target.Partition),
-			cmp.Compare(a.ID.Key, b.ID.Key), cmp.Compare(b.Tries, a.Tries))
+	slices.SortStableFunc(s.Queues, func(a, b Queue) int {
+		return cmp.Or(cmp.Compare(a.Target.Topic, b.Target.Topic), cmp.Compare(a.Target.Partition, b.Target.Partition),
+			cmp.Compare(a.Key, b.Key), cmp.Compare(b.Tries, a.Tries))
 	})
-	s.Queues = slices.CompactFunc(s.Queues, func(a, b QueueState) bool { return a.ID == b.ID })
+	s.Queues = slices.CompactFunc(s.Queues, func(a, b Queue) bool { return a.QueueID == b.QueueID })
 	for i := range outcomes {
 		topic := outcomes[i].Target.Topic
 		for _, t := range []Target{outcomes[i].Target, {Topic: topic, Partition: AnyPartition}} {

@@ -82,9 +82,9 @@ func TestAMessageWaitsForItsTargetOrForItsKey(t *testing.T) {
 	s.wait(candidate(2, 8), dlq.Wait{Target: queueOf(8).Target, OfKey: true})
 	got := dlq.Settle(s.outcomes, s.ended)
 	require.Equal(t, map[int64]dlq.QueueID{1: *partition(2), 2: *queueOf(8)}, waits(got.Wait))
-	require.Equal(t, []dlq.QueueState{
-		{ID: *queueOf(8)},
-		{ID: *partition(2), Tries: 3, For: time.Minute, Reason: "no leader", Category: dlq.CategoryTransient},
+	require.Equal(t, []dlq.Queue{
+		{QueueID: *queueOf(8)},
+		{QueueID: *partition(2), Tries: 3, Due: time.Minute, Reason: "no leader", Category: dlq.CategoryTransient},
 	}, got.Queues)
 	require.False(t, got.Queues[0].IsClosed())
 	require.True(t, got.Queues[1].IsClosed())
@@ -97,7 +97,7 @@ func TestOnlyTheQueueOfATriedTargetIsClosed(t *testing.T) {
 		tries    int
 		isClosed bool
 	}{{partition(1), 1, true}, {partition(1), 0, false}, {partition(dlq.AnyPartition), 2, true}, {queueOf(7), 1, false}, {queueOf(7), 0, false}} {
-		state := dlq.QueueState{ID: *test.queue, Tries: test.tries}
+		state := dlq.Queue{QueueID: *test.queue, Tries: test.tries}
 		require.Equal(t, test.isClosed, state.IsClosed(), "%+v", test)
 	}
 }
@@ -117,12 +117,12 @@ func TestQueuesComeOnceInTheSameOrderForAllLanesWithTheMostTries(t *testing.T) {
 	s.wait(bill, dlq.Wait{Target: dlq.Target{Topic: "bills", Partition: 3}})
 	got := dlq.Settle(s.outcomes, s.ended)
 	require.Len(t, got.Wait, len(s.outcomes))
-	require.Equal(t, []dlq.QueueState{
-		{ID: dlq.QueueID{Target: dlq.Target{Topic: "bills", Partition: 3}, Key: dlq.NoKey}},
-		{ID: *partition(dlq.AnyPartition)},
-		{ID: *queueOf(8), Tries: 1},
-		{ID: *partition(1)},
-		{ID: *partition(2), Tries: 4},
+	require.Equal(t, []dlq.Queue{
+		{QueueID: dlq.QueueID{Target: dlq.Target{Topic: "bills", Partition: 3}, Key: dlq.NoKey}},
+		{QueueID: *partition(dlq.AnyPartition)},
+		{QueueID: *queueOf(8), Tries: 1},
+		{QueueID: *partition(1)},
+		{QueueID: *partition(2), Tries: 4},
 	}, got.Queues)
 }
 

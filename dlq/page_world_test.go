@@ -113,17 +113,17 @@ func (j *job) queue(id dlq.QueueID) *queue {
 }
 
 // put writes a queue with its state, as noteQueuesSQL does.
-func (j *job) put(state dlq.QueueState, lane int, now time.Time) {
-	q := j.queue(state.ID)
+func (j *job) put(state dlq.Queue, lane int, now time.Time) {
+	q := j.queue(state.QueueID)
 	if q == nil {
-		if state.ID.Key == dlq.NoKey {
+		if !state.OfKey() {
 			lane = -1
 		}
-		q = &queue{QueueID: state.ID, lane: lane, due: now.Add(state.For)}
+		q = &queue{QueueID: state.QueueID, lane: lane, due: now.Add(state.Due)}
 		j.queues = append(j.queues, q)
 	}
 	if state.Tries > 0 {
-		q.isClosed, q.tries, q.due = state.IsClosed(), state.Tries, now.Add(state.For)
+		q.isClosed, q.tries, q.due = state.IsClosed(), state.Tries, now.Add(state.Due)
 	}
 }
 
@@ -162,10 +162,7 @@ func (w *world) finalize(l *lane) {
 		}
 	}
 	s := dlq.Settle(l.outcomes, ended)
-	l.counts.Retried += s.Counts.Retried
-	l.counts.Failed += s.Counts.Failed
-	l.counts.Dead += s.Counts.Dead
-	l.counts.Skipped += s.Counts.Skipped
+	l.counts.Add(s.Counts)
 	l.waiting += int64(len(s.Wait))
 	l.limits.Refund(len(s.Wait))
 	l.page = slices.DeleteFunc(l.page, func(id dlq.ID) bool { return ended[id] != nil })
@@ -321,9 +318,8 @@ func (w *world) look(l *lane, list *dlq.Listing, from []*queue) {
 
 // write makes the planned changes, and hands the page to the lane.
 func (w *world) write(l *lane, list *dlq.Listing, p *dlq.Plan, from []*queue) {
-	for _, id := range p.Created {
-		l.put(dlq.QueueState{ID: id}, l.Number, w.now)
-		l.queue(id).due = w.now.Add(time.Second)
+	for _, created := range p.Created {
+		l.put(created, l.Number, w.now)
 	}
 	claim := &dlq.LaneClaim{Bytes: p.Bytes()}
 	for _, c := range p.Claim {
@@ -353,11 +349,11 @@ func (w *world) write(l *lane, list *dlq.Listing, p *dlq.Plan, from []*queue) {
 	}
 	w.wait(l, p.Wait)
 	first := from[0]
-	claim.Queue = &dlq.LaneQueue{Target: first.Target, OfKey: first.Key != dlq.NoKey, Tries: first.tries, Keys: p.Keys}
+	claim.Queue = &dlq.Queue{QueueID: first.QueueID, Tries: first.tries, Keys: p.Keys}
 	if list.Closed && len(p.Claim) > 0 {
 		first.due = w.now.Add(20 * time.Second)
 	}
-	if claim.Queue.OfKey && len(p.Claim) > 0 {
+	if claim.Queue.OfKey() && len(p.Claim) > 0 {
 		first.tries = 0
 	}
 	for _, m := range p.Stay {

@@ -71,9 +71,14 @@ func TestALockOfAnotherTransactionBlocksAPageButNotTheJob(t *testing.T) {
 			_, err := p.FinalizePage(t.Context(), lane, []dlq.PageOutcome{unknown})
 			require.NoError(t, err)
 			operator := postgres.New(pool, dlqtest.Topics(t))
+			jobs := []dlq.ID{lane.Job, lane.Job}
+			var next dlq.Lane
 			var args []any
 			if name == "row" {
 				args = append(args, [16]byte(page[50].ID))
+			} else {
+				_, next = openLane(t, pool, dlqtest.Bulk("payments", 1), dlqtest.Arrivals(1, dlqtest.Topic("payments")))
+				jobs[1] = next.Job
 			}
 			release := holdLock(t, pool, sql, args...)
 			calls := []func(context.Context) error{
@@ -89,7 +94,7 @@ func TestALockOfAnotherTransactionBlocksAPageButNotTheJob(t *testing.T) {
 			if name == "index" { // after an error the driver prepares the statement again, without a timeout
 				calls = calls[:1]
 				calls = append(calls, func(ctx context.Context) error {
-					claim, _, err := p.NextPage(ctx, lane, nil, true)
+					claim, _, err := p.NextPage(ctx, next, nil, true)
 					if err == nil && claim.Stopped { // a claim begins again after a short wait, and sees that the job was stopped
 						err = dlq.ErrBlocked
 					}
@@ -108,14 +113,14 @@ func TestALockOfAnotherTransactionBlocksAPageButNotTheJob(t *testing.T) {
 					require.NoError(t, err, "no lane is locked while a message is waited for")
 				}
 				require.NoError(t, requireWithin(t, time.Second, func() error {
-					_, err := operator.StopJob(t.Context(), nil, lane.Job, dlq.JobPausing, fmt.Sprint(i))
+					_, err := operator.StopJob(t.Context(), nil, jobs[i], dlq.JobPausing, fmt.Sprint(i))
 					return err
 				}))
 				group.Wait()
 				require.ErrorIs(t, failure, dlq.ErrBlocked)
 				require.ErrorIs(t, failure, dlq.ErrUnavailable)
 				require.EqualValues(t, dlq.PageSize, count(t, pool, `SELECT count(*) FROM dlq.dlq_messages WHERE status = 'RETRYING'`))
-				_, err = operator.ResumeJob(t.Context(), nil, lane.Job)
+				_, err = operator.ResumeJob(t.Context(), nil, jobs[i])
 				require.NoError(t, err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -228,7 +233,9 @@ func TestMessagesThatWereLockedForAMomentAreSentInFullPages(t *testing.T) {
 	for range 5 {
 		require.Empty(t, next(nil))
 		due()
+		lane.ScanFirst = !lane.ScanFirst
 	}
+	lane.ScanFirst = false
 	require.EqualValues(t, 3*dlq.PageSize, count(t, pool, `SELECT count(*) FROM dlq.dlq_job_waiting`))
 	release()
 	var outcomes []dlq.PageOutcome

@@ -40,9 +40,11 @@ func TestLanesOfSeveralWorkersShareOneRate(t *testing.T) {
 	var group sync.WaitGroup
 	for number := range lanes {
 		group.Go(func() {
+			var outcomes []dlq.PageOutcome
 			for {
 				began := time.Now()
-				claim, _, err := workers[number%2].NextPage(t.Context(), dlqtest.Lane(b, number), nil, true)
+				claim, _, err := workers[number%2].NextPage(t.Context(), dlqtest.Lane(b, number), outcomes, true)
+				outcomes = dlqtest.Outcomes(claim.Page, dlq.ResultDelivered)
 				if failures[number] = err; err != nil || len(claim.Page) == 0 && claim.Wait == 0 {
 					return
 				}

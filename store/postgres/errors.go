@@ -102,12 +102,15 @@ func isDataError(err error) bool {
 // maxConflictTries limits how often a statement runs again after a conflict. Two tries are nearly always enough.
 const maxConflictTries = 5
 
-// retryOnConflict runs a statement again after a conflict with another transaction: a deadlock, a
-// serialization failure, or a row that both inserted. The server has rolled back the failed try.
+// retryOnConflict runs a statement or a step again after a conflict with another transaction: a deadlock, a
+// serialization failure, a row that both inserted, or errOvertaken. The failed try is rolled back.
 func retryOnConflict(do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
-		if try == maxConflictTries || !slices.Contains(conflicts, codeOf(err)) {
+		switch {
+		case errors.Is(err, errOvertaken):
+			try = 0 // the next tries lock, so they are not overtaken
+		case try == maxConflictTries || !slices.Contains(conflicts, codeOf(err)):
 			return err
 		}
 	}

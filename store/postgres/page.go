@@ -19,59 +19,40 @@ import (
 // NextPage ends the page in hand, as FinalizePage does, with the outcomes of its messages. In the same transaction it
 // claims the lane's next messages in the order of arrival, at most as many as dlq.Listing allows. It claims from a queue
 // that is due, unless scan and lane.ScanFirst are both set. If it claims from no queue, and scan is set, it claims the next
-// messages of the scope and moves the cursor past them. If a claim finds nothing, but more messages may follow, NextPage
-// claims again, for up to maxScanTime.
+// messages of the scope and moves the cursor past them.
 //
-// With scan, an empty claim means that the lane is done. A claim is empty if Page, Wait, Next, StepLimitReached, Stopped
-// and Unfinished are all unset. The error is dlq.ErrBlocked when another transaction does not release a lock in time.
-func (s *Store) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (c dlq.LaneClaim, ended dlq.PageResult, err error) {
-	began := time.Now()
-	for try := 1; ; try++ {
-		r, err := s.endPage(ctx, &lane, outcomes, true, scan)
-		if try == 1 {
-			ended = r.page
-		}
-		c, outcomes, lane.ScanFirst = r.claim, nil, false
-		switch {
-		case errors.Is(err, dlq.ErrFenced):
-			return dlq.LaneClaim{Stopped: true}, ended, nil
-		case err != nil && try > 1:
-			return dlq.LaneClaim{Wait: queueRetryDelay}, ended, nil // the page in hand has ended; if the error lasts, the next call fails
-		case err != nil || len(c.Page) > 0 || c.Stopped || c.Unfinished || c.StepLimitReached || c.Wait > 0 || !r.more:
-			return c, ended, err
-		case time.Since(began) > maxScanTime:
-			c.Wait = queueRetryDelay
-			return c, ended, nil
-		}
-		// Claim again: every candidate went into a queue, no message that was read matched the filter, or ScanFirst passed
-		// over a queue.
+// With scan, an empty claim means that the lane is done. A claim is empty if Page, Wait, Next, StepLimitReached and Stopped
+// are all unset. The error is dlq.ErrBlocked when another transaction does not release a lock in time, and
+// dlq.ErrUnfinished when the lane has claimed messages that outcomes does not name.
+func (s *Store) NextPage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome, scan bool) (dlq.LaneClaim, dlq.PageResult, error) {
+	t, err := s.endPage(ctx, &lane, outcomes, true, scan)
+	if errors.Is(err, dlq.ErrFenced) {
+		return dlq.LaneClaim{Stopped: true}, t.result, nil
 	}
+	return t.claim, t.result, err
 }
-
-// maxScanTime is how long NextPage scans without a result before it returns.
-const maxScanTime = time.Second
 
 // FinalizePage ends claims of a lane's page, records the failed retries and the queues, and adds to the lane's
 // counters, in one transaction. A message that the lane no longer owns is neither changed nor counted, unless it was delivered:
 // see keepLate. The error is dlq.ErrFenced when a newer attempt has the lane, and dlq.ErrBlocked when another
 // transaction holds a lock for a second. Even with dlq.ErrFenced, deliveries are recorded.
 func (s *Store) FinalizePage(ctx context.Context, lane dlq.Lane, outcomes []dlq.PageOutcome) (dlq.PageResult, error) {
-	r, err := s.endPage(ctx, &lane, outcomes, false, false)
-	return r.page, err
+	t, err := s.endPage(ctx, &lane, outcomes, false, false)
+	return t.result, err
 }
 
 // endPage runs a step, and also records the deliveries of messages that the lane no longer owns.
-func (s *Store) endPage(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome, claims, scans bool) (stepResult, error) {
-	r, err := s.step(ctx, lane, outcomes, claims, scans)
-	if err != nil && !errors.Is(err, dlq.ErrFenced) || r.page.Ended == len(outcomes) {
-		return r, err
+func (s *Store) endPage(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome, claims, scans bool) (*step, error) {
+	t, err := s.step(ctx, lane, outcomes, claims, scans)
+	if err != nil && !errors.Is(err, dlq.ErrFenced) || t.result.Ended == len(outcomes) {
+		return t, err
 	}
 	kept, counted, lateErr := s.keepLate(ctx, lane, outcomes)
 	if err == nil && lateErr == nil {
-		r.page.Ended += kept
-		r.page.Counts.Retried += counted
+		t.result.Ended += kept
+		t.result.Counts.Retried += counted
 	}
-	return r, cmp.Or(lateErr, err)
+	return t, cmp.Or(lateErr, err)
 }
 
 // step is a transaction of a lane: it ends the page in hand, and claims the next page. It first locks the messages whose
@@ -103,17 +84,11 @@ type step struct {
 	queueOf map[dlq.ID]int64
 	// places are the ctids in dlq_messages of the candidates that can be claimed.
 	places map[dlq.ID]pgtype.TID
-	// mustLock is set if the candidates have to be locked before the decision. See mayClaimUnlocked.
+	// mustLock is set if the candidates have to be locked before the decision. See look.
 	mustLock bool
 	plan     dlq.Plan
-	result   stepResult
-}
-
-type stepResult struct {
-	claim dlq.LaneClaim
-	page  dlq.PageResult
-	// more is set if messages may follow the cursor, or a queue was passed over.
-	more bool
+	claim    dlq.LaneClaim
+	result   dlq.PageResult
 }
 
 // laneRow is the row of a lane without its page.
@@ -132,9 +107,8 @@ type jobOfLane struct {
 }
 
 type laneQueue struct {
-	dlq.LaneQueue
+	dlq.Queue
 	id       int64
-	key      int32
 	isClosed bool
 }
 
@@ -143,19 +117,20 @@ type laneQueue struct {
 // follow the claim in the same round trip.
 var errOvertaken = errors.New("another transaction has changed a message, or retries a message of its key")
 
-// queueRetryDelay is the Wait of a claim that has no page although the lane is not done. It is short: another queue may be due.
-const queueRetryDelay = time.Millisecond
+// nextClaimDelay is the Wait of a claim that has no page although the lane is not done.
+const nextClaimDelay = time.Millisecond
 
 // step runs a step of a lane. If claims is false, the step only ends the page in hand.
-func (s *Store) step(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome, claims, scans bool) (stepResult, error) {
+func (s *Store) step(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOutcome, claims, scans bool) (*step, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	t := &step{}
 	mustLock := false
-	try := func() error {
+	err := retryOnConflict(func() error {
 		return s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 			*t = step{Store: s, lane: lane, conn: conn, args: s.laneArgs(lane), outcomes: inOrder(outcomes), claims: claims, scans: scans, mustLock: mustLock}
 			err := t.run(ctx)
+			mustLock = mustLock || errors.Is(err, errOvertaken)
 			if err != nil && conn.Conn().PgConn().TxStatus() != 'I' {
 				rollback, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 				_, rollbackErr := conn.Exec(rollback, `ROLLBACK`)
@@ -164,13 +139,8 @@ func (s *Store) step(ctx context.Context, lane *dlq.Lane, outcomes []dlq.PageOut
 			}
 			return err
 		})
-	}
-	err := retryOnConflict(try)
-	if errors.Is(err, errOvertaken) {
-		mustLock = true
-		err = retryOnConflict(try)
-	}
-	return t.result, wrap("send page", err)
+	})
+	return t, wrap("send page", err)
 }
 
 // inOrder sorts outcomes by id, so that two steps that end the same page do not deadlock. When a message has several
@@ -222,8 +192,10 @@ func (t *step) send(ctx context.Context, queue func(*pgx.Batch)) error {
 	if batch.Len() == 0 {
 		return nil
 	}
-	if err := ofPages.number(batch); err != nil {
-		return err
+	for _, query := range batch.QueuedQueries {
+		if len(query.Arguments) > 0 {
+			query.Arguments[0] = pageArgs(query.Arguments[0].(pgx.NamedArgs))
+		}
 	}
 	return t.conn.SendBatch(ctx, batch).Close()
 }
@@ -236,37 +208,31 @@ func queueRows(batch *pgx.Batch, sql string, args pgx.NamedArgs, targets []any, 
 	})
 }
 
-// ClaimedPage returns the messages that the lane has claimed and not finalized, in the order of arrival, up to the given
-// size in bytes. If the first message is larger, ClaimedPage returns this message alone and without
-// its record.
+// ClaimedPage returns the messages that the lane has claimed and not finalized, in the order of arrival, up to
+// dlq.PageBytes. If the first message is larger, ClaimedPage returns this message alone. Messages of more than the given
+// number of bytes come without their records.
 func (s *Store) ClaimedPage(ctx context.Context, lane dlq.Lane, bytes int64) (claim dlq.LaneClaim, err error) {
 	t := &step{Store: s, lane: &lane, args: s.laneArgs(&lane)}
-	var owned []dlq.Candidate
+	owned := dlq.Plan{}
 	var count int
-	counts := map[dlq.ID]int{}
 	err = s.batch(ctx, "read claimed page", func(batch *pgx.Batch) {
-		owned = nil
+		owned.Claim = nil
 		batch.Queue(lanePlanSQL)
 		t.queueCandidates(batch, ownedSQL, []any{&count}, func(m dlq.Candidate) {
-			owned, counts[m.ID] = append(owned, m), count
+			m.RetryCount = count
+			owned.Claim = append(owned.Claim, m)
 		})
 	})
-	if err != nil || len(owned) == 0 {
+	if err != nil || len(owned.Claim) == 0 {
 		return claim, err
 	}
-	slices.SortFunc(owned, bySeq)
-	for i := range owned {
-		if i > 0 && claim.Bytes+owned[i].Size > bytes {
-			owned = owned[:i]
-			break
-		}
-		claim.Bytes += owned[i].Size
-	}
-	args := t.with(candidateArgs(owned))
-	page, byID := envelopesOf(owned)
-	for i := range page {
-		page[i].RetryCount = counts[page[i].ID]
-	}
+	slices.SortFunc(owned.Claim, bySeq)
+	first := dlq.Listing{Candidates: owned.Claim, Quota: len(owned.Claim)}
+	first.Fit()
+	owned.Claim = first.Candidates
+	claim.Bytes = owned.Bytes()
+	args := t.with(candidateArgs(owned.Claim))
+	page, byID := envelopesOf(owned.Claim)
 	err = s.batch(ctx, "read claimed page", func(batch *pgx.Batch) {
 		batch.Queue(lanePlanSQL)
 		queueBlocked(batch, args, byID)
@@ -286,7 +252,7 @@ func envelopesOf(messages []dlq.Candidate) (page []dlq.PageEnvelope, byID map[dl
 	page, byID = make([]dlq.PageEnvelope, len(messages)), make(map[dlq.ID]*dlq.PageEnvelope, len(messages))
 	for i := range messages {
 		m := &messages[i]
-		page[i].ID, page[i].Seq, page[i].OriginalTopic = m.ID, m.Seq, m.OriginalTopic
+		page[i].ID, page[i].Seq, page[i].OriginalTopic, page[i].RetryCount = m.ID, m.Seq, m.OriginalTopic, m.RetryCount
 		byID[m.ID] = &page[i]
 	}
 	return page, byID

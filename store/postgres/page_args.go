@@ -8,71 +8,63 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// preparable is a statement with numbered parameters, as the server reads it, and the names of the parameters.
-type preparable struct {
+// pageArgs are the named parameters of a statement of a page. The statement is kept with numbered parameters, since
+// pgx.NamedArgs would parse its text anew for each page.
+type pageArgs pgx.NamedArgs
+
+// numbered is a statement with numbered parameters, as the server reads it, and the names of the parameters.
+type numbered struct {
 	sql   string
 	names []string
 }
 
-// maxPreparable bounds the statements that are kept. Each combination of a filter's fields has a statement of its own.
-const maxPreparable = 1000
+// maxKept bounds the statements that are kept. Each combination of a filter's fields has a statement of its own.
+const maxKept = 1000
 
-// pageStatements keeps the statements of pages by their texts. pgx would parse the texts anew for each page.
-type pageStatements struct {
-	mu    sync.Mutex
-	known map[string]preparable
+var kept struct {
+	sync.Mutex
+	statements map[string]numbered
 }
 
-var ofPages pageStatements
-
-// number replaces the named parameters of a batch by numbered parameters.
-func (n *pageStatements) number(batch *pgx.Batch) error {
-	for _, query := range batch.QueuedQueries {
-		if len(query.Arguments) == 0 {
-			continue
+// RewriteQuery implements pgx.QueryRewriter.
+func (a pageArgs) RewriteQuery(_ context.Context, _ *pgx.Conn, sql string, _ []any) (string, []any, error) {
+	kept.Lock()
+	statement, isKept := kept.statements[sql]
+	kept.Unlock()
+	if !isKept {
+		var err error
+		if statement, err = a.keep(sql); err != nil {
+			return "", nil, err
 		}
-		args, isNamed := query.Arguments[0].(pgx.NamedArgs)
-		if !isNamed {
-			continue
-		}
-		statement, err := n.of(query.SQL, args)
-		if err != nil {
-			return err
-		}
-		values := make([]any, len(statement.names))
-		for i, name := range statement.names {
-			values[i] = args[name]
-		}
-		query.SQL, query.Arguments = statement.sql, values
 	}
-	return nil
+	values := make([]any, len(statement.names))
+	for i, name := range statement.names {
+		values[i] = a[name]
+	}
+	return statement.sql, values, nil
 }
 
-func (n *pageStatements) of(sql string, args pgx.NamedArgs) (preparable, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if statement, isKnown := n.known[sql]; isKnown {
-		return statement, nil
+func (a pageArgs) keep(sql string) (statement numbered, err error) {
+	names := make(pgx.NamedArgs, len(a))
+	for name := range a {
+		names[name] = name
 	}
-	own := make(pgx.NamedArgs, len(args))
-	for name := range args {
-		own[name] = name
+	var values []any
+	if statement.sql, values, err = names.RewriteQuery(context.Background(), nil, sql, nil); err != nil {
+		return statement, err
 	}
-	text, values, err := own.RewriteQuery(context.Background(), nil, sql, nil)
-	if err != nil {
-		return preparable{}, err
-	}
-	statement := preparable{sql: text, names: make([]string, len(values))}
 	for i, value := range values {
 		name, isGiven := value.(string)
 		if !isGiven {
-			return preparable{}, fmt.Errorf("parameter %d of a statement is not given: %s", i+1, text)
+			return statement, fmt.Errorf("parameter %d of a statement is not given: %s", i+1, statement.sql)
 		}
-		statement.names[i] = name
+		statement.names = append(statement.names, name)
 	}
-	if n.known == nil || len(n.known) >= maxPreparable {
-		n.known = map[string]preparable{}
+	kept.Lock()
+	defer kept.Unlock()
+	if kept.statements == nil || len(kept.statements) >= maxKept {
+		kept.statements = map[string]numbered{}
 	}
-	n.known[sql] = statement
+	kept.statements[sql] = statement
 	return statement, nil
 }

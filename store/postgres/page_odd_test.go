@@ -228,17 +228,19 @@ func TestAQueueOfDeletedMessagesIsEmptiedWithoutAWait(t *testing.T) {
 	pool := dbtest.New(t)
 	p, lane := openLane(t, pool, dlqtest.Bulk("orders", 1), dlqtest.Arrivals(300, dlqtest.Key("k")))
 	release := holdLock(t, pool, `SELECT FROM dlq.dlq_messages ORDER BY seq LIMIT 1 FOR UPDATE`)
-	claim, _, err := p.NextPage(t.Context(), lane, nil, true)
-	require.NoError(t, err)
-	require.Empty(t, claim.Page)
+	for range 3 { // each scan reads 100 messages
+		claim, _, err := p.NextPage(t.Context(), lane, nil, true)
+		require.NoError(t, err)
+		require.Empty(t, claim.Page)
+	}
 	require.EqualValues(t, 300, count(t, pool, `SELECT count(*) FROM dlq.dlq_job_waiting`))
 	release()
-	_, err = pool.Exec(t.Context(), `DELETE FROM dlq.dlq_messages`)
+	_, err := pool.Exec(t.Context(), `DELETE FROM dlq.dlq_messages`)
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `UPDATE dlq.dlq_job_queues SET due_at = now()`)
 	require.NoError(t, err)
 	for range 3 { // each page has 100 messages
-		claim, _, err = p.NextPage(t.Context(), lane, nil, false)
+		claim, _, err := p.NextPage(t.Context(), lane, nil, false)
 		require.NoError(t, err)
 		require.Empty(t, claim.Page)
 	}

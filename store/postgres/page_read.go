@@ -51,16 +51,16 @@ func (t *step) begin(ctx context.Context) error {
 
 // queueQueues reads the closed targets, and the queue of the lane that is due first.
 func (t *step) queueQueues(batch *pgx.Batch) {
-	t.queue, t.result.claim.Closed = nil, nil
+	t.queue, t.claim.Closed = nil, nil
 	var closed dlq.Target
 	queueRows(batch, closedTargetsSQL, t.args, []any{&closed.Topic, &closed.Partition}, func() {
-		t.result.claim.Closed = append(t.result.claim.Closed, closed)
+		t.claim.Closed = append(t.claim.Closed, closed)
 	})
 	var q laneQueue
 	var due time.Time
-	queueRows(batch, nextQueueSQL, t.args, []any{&q.id, &q.Target.Topic, &q.Target.Partition, &q.key, &q.isClosed, &q.Tries, instant{&due},
+	queueRows(batch, nextQueueSQL, t.args, []any{&q.id, &q.Target.Topic, &q.Target.Partition, &q.Key, &q.isClosed, &q.Tries, instant{&due},
 		&q.Reason, (*string)(&q.Category)}, func() {
-		q.OfKey, q.Tries, q.Due = q.key != dlq.NoKey, max(q.Tries, 0), max(due.Sub(t.job.now), 0)
+		q.Tries, q.Due = max(q.Tries, 0), max(due.Sub(t.job.now), 0)
 		t.queue = &q
 	})
 }
@@ -195,7 +195,7 @@ func (t *step) readQueues(ctx context.Context) error {
 			return err
 		}
 	}
-	t.settled.Opened = slices.DeleteFunc(t.settled.Opened, func(o dlq.Target) bool { return !slices.Contains(t.result.claim.Closed, o) })
+	t.settled.Opened = slices.DeleteFunc(t.settled.Opened, func(o dlq.Target) bool { return !slices.Contains(t.claim.Closed, o) })
 	if len(t.settled.Queues)+len(t.settled.Opened) == 0 {
 		return nil
 	}
@@ -207,19 +207,21 @@ func (t *step) readQueues(ctx context.Context) error {
 
 // choose decides which messages the step claims.
 func (t *step) choose(ctx context.Context) error {
-	c := &t.result.claim
+	c := &t.claim
 	quota, wait := t.job.limits.Quota(t.job.now)
 	c.Stopped, c.Limited, c.StepLimitReached, c.Wait = !t.job.isRunning, t.job.limits.Exist(), t.job.isRunning && quota <= 0, wait
 	if c.Limited && !t.isLocked { // the limits were set after begin looked for limits
-		c.Wait = queueRetryDelay
+		c.Wait = nextClaimDelay
 	}
-	if t.job.isRunning && t.lane.Finalized { // even at a limit: a claim whose answer was lost may have used it up
+	if t.job.isRunning { // even at a limit: a claim whose answer was lost may have used it up
 		if err := t.keepOwned(ctx); err != nil {
 			return err
 		}
-		c.Unfinished = len(t.page) > 0
+		if len(t.page) > 0 {
+			return fmt.Errorf("lane %d of bulk retry %s: %w", t.lane.Number, t.lane.Job, dlq.ErrUnfinished)
+		}
 	}
-	isAllowed := t.job.isRunning && quota > 0 && c.Wait == 0 && !c.Unfinished
+	isAllowed := t.job.isRunning && quota > 0 && c.Wait == 0
 	isDue := t.queue != nil && t.queue.Due == 0
 	fromQueue := isAllowed && isDue && (!t.scans || !t.lane.ScanFirst)
 	isScan := isAllowed && !fromQueue && t.scans
@@ -232,7 +234,6 @@ func (t *step) choose(ctx context.Context) error {
 	case fromQueue:
 		err = t.listQueue(ctx)
 	case isScan:
-		t.result.more = isDue
 		err = t.listScan(ctx)
 	}
 	if err == nil {
@@ -242,12 +243,13 @@ func (t *step) choose(ctx context.Context) error {
 		return err
 	}
 	t.plan = t.listing.Plan()
+	mayFollow := isDue || len(t.listing.Candidates) > 0 || t.row.cursor < t.lane.UpperBound
 	switch {
 	case len(t.plan.Claim) > 0:
-	case fromQueue:
-		c.Wait = queueRetryDelay
+	case fromQueue, isScan && mayFollow: // the messages that were read do not match, or wait in queues now
+		c.Wait = nextClaimDelay
 	case isAllowed && t.queue != nil:
-		c.Next = &t.queue.LaneQueue
+		c.Next = &t.queue.Queue
 	}
 	return nil
 }
@@ -256,8 +258,17 @@ func (t *step) choose(ctx context.Context) error {
 func (t *step) listScan(ctx context.Context) error {
 	end := t.lane.UpperBound
 	if t.isBounded() {
-		var err error
-		if end, err = t.listBounded(ctx); err != nil {
+		err := t.send(ctx, func(batch *pgx.Batch) {
+			var seq int64
+			queueRows(batch, scanEndSQL, t.args, []any{&seq}, func() {
+				end = min(end, max(seq-1, t.row.cursor+1)) // even if thousands share a seq, the cursor moves
+			})
+		})
+		if err == nil {
+			t.args["end"] = end
+			err = t.send(ctx, t.queueScan)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -266,44 +277,26 @@ func (t *step) listScan(ctx context.Context) error {
 	if l.Fit() {
 		end = l.Candidates[len(l.Candidates)-1].Seq
 	}
-	t.result.more = t.result.more || len(l.Candidates) > 0 || end < t.lane.UpperBound
 	t.row.cursor = max(t.row.cursor, end)
 	return nil
 }
 
 func bySeq(a, b dlq.Candidate) int { return cmp.Compare(a.Seq, b.Seq) }
 
-// listBounded lists the messages after the cursor for a bounded lane, and returns the order of arrival up to which it reads.
-func (t *step) listBounded(ctx context.Context) (end int64, err error) {
-	end = t.lane.UpperBound
-	err = t.send(ctx, func(batch *pgx.Batch) {
-		for _, sql := range []string{scanEndSQL, scanEndOfOriginalSQL} {
-			var seq int64
-			queueRows(batch, sql, t.args, []any{&seq}, func() {
-				end = min(end, max(seq-1, t.row.cursor+1)) // even if thousands share a seq, the cursor moves
-			})
-		}
-	})
-	if err == nil {
-		t.args["end"] = end
-		err = t.send(ctx, t.queueScan)
-	}
-	return end, err
-}
-
 // listQueue lists the messages of the queue that is due. Queues of keys that were not tried yet share a page.
 func (t *step) listQueue(ctx context.Context) error {
 	q, l, queueOf := t.queue, &t.listing, map[dlq.ID]int64{}
-	maps.Copy(t.args, pgx.NamedArgs{"queue": q.id, "now": timestamptz(t.job.now), "is_shared": q.OfKey && q.Tries == 0})
+	maps.Copy(t.args, pgx.NamedArgs{"queue": q.id, "now": timestamptz(t.job.now), "is_shared": q.OfKey() && q.Tries == 0, "from_queue": true})
 	var queue int64
+	var isGone bool
 	mayTry := !q.isClosed
 	err := t.send(ctx, func(batch *pgx.Batch) {
 		if q.isClosed {
 			queueRows(batch, tryQueueSQL, t.args, nil, func() { mayTry = true })
 		}
-		t.queueCandidates(batch, listQueueSQL, []any{&queue}, func(m dlq.Candidate) {
-			queueOf[m.ID] = queue
-			if m.WaitsIn = (dlq.QueueID{Target: q.Target, Key: q.key}); queue != q.id {
+		t.queueCandidates(batch, listQueueSQL, []any{&queue, &isGone}, func(m dlq.Candidate) {
+			queueOf[m.ID], m.IsGone = queue, isGone
+			if m.WaitsIn = q.QueueID; queue != q.id {
 				m.WaitsIn = dlq.KeyQueue(m.Target, m.Key)
 			}
 			l.Candidates = append(l.Candidates, m)
@@ -315,23 +308,17 @@ func (t *step) listQueue(ctx context.Context) error {
 	}
 	slices.SortFunc(l.Candidates, bySeq)
 	t.queueOf = queueOf
-	t.args["from_queue"], t.args["queues"] = true, append(slices.Compact(slices.Sorted(maps.Values(queueOf))), q.id)
+	t.args["queues"] = append(slices.Compact(slices.Sorted(maps.Values(queueOf))), q.id)
 	l.Closed, l.Tries = q.isClosed, q.Tries
-	t.result.claim.Queue = &q.LaneQueue
+	t.claim.Queue = &q.Queue
 	return err
 }
 
-// mayClaimUnlocked reports whether the step may claim the candidates at once. Otherwise the step first locks the
-// candidates, and reads the unfinished earlier messages of their keys. An unlocked claim fails if another transaction has
-// locked or changed a candidate since it was listed: see write.
-func (t *step) mayClaimUnlocked() bool {
-	return !t.mustLock && t.queueOf == nil && t.row.waiting == 0 && !t.job.hasOthers
-}
-
-// look writes the settlement, locks the candidates, and reads the facts that the plan needs. A step that may claim without
-// locks skips all this.
+// look writes the settlement, locks the candidates, and reads the facts that the plan needs. It skips all this if the lane
+// need not know of any earlier message of the keys. Then the claim fails if another transaction has locked or changed a
+// candidate since it was listed: see write.
 func (t *step) look(ctx context.Context) error {
-	if t.mayClaimUnlocked() {
+	if !t.mustLock && t.queueOf == nil && t.row.waiting == 0 && !t.job.hasOthers {
 		return nil
 	}
 	t.mustLock = true
@@ -339,7 +326,6 @@ func (t *step) look(ctx context.Context) error {
 	args := t.with(candidateArgs(l.Candidates))
 	var id dlq.ID
 	var place pgtype.TID
-	isHeld := map[dlq.ID]bool{}
 	t.places = make(map[dlq.ID]pgtype.TID, len(l.Candidates))
 	err := t.send(ctx, func(batch *pgx.Batch) {
 		t.queueSettled(batch)
@@ -347,9 +333,6 @@ func (t *step) look(ctx context.Context) error {
 			return
 		}
 		queueRows(batch, lockListedSQL, args, []any{(*[16]byte)(&id), &place}, func() { t.places[id] = place })
-		if t.queueOf != nil {
-			queueRows(batch, heldSQL, args, []any{(*[16]byte)(&id)}, func() { isHeld[id] = true })
-		}
 		if !l.Ordered {
 			return
 		}
@@ -365,7 +348,6 @@ func (t *step) look(ctx context.Context) error {
 		m := &l.Candidates[i]
 		_, isLocked := t.places[m.ID]
 		m.IsHeld = m.IsHeld || !isLocked
-		m.IsGone = t.queueOf != nil && m.IsHeld && !isHeld[m.ID]
 	}
 	return err
 }

@@ -134,13 +134,12 @@ WITH lane AS MATERIALIZED (
 	CASE WHEN m.size > 0 THEN m.size
 		ELSE COALESCE((SELECT octet_length(b.value) FROM dlq.dlq_message_bodies b WHERE b.message_id = m.id), octet_length(m.payload::text), 0) END`
 
-	// scanEndSQL finds the 10,001st message after the cursor. A bounded lane stops before this message: see step.isBounded.
+	// scanEndSQL finds the 10,001st message after the cursor, of the dead-letter topic and of the original topic @topic. A
+	// bounded lane stops before these messages: see step.isBounded.
 	scanEndSQL = laneNow + `
-SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic` + scanEnd
-
-	// scanEndOfOriginalSQL does the same for the original topic @topic.
-	scanEndOfOriginalSQL = laneNow + `
-SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic` + scanEnd
+(SELECT m.seq FROM dlq.dlq_messages m WHERE m.dlq_topic = @topic` + scanEnd + `)
+UNION ALL
+(SELECT m.seq FROM dlq.dlq_messages m WHERE m.original_topic = @topic` + scanEnd + `)`
 
 	scanEnd = `
 	AND m.status = 'PENDING' AND m.seq > (SELECT cursor FROM lane) AND m.seq <= @upper_bound` + inBuckets + `
@@ -152,9 +151,11 @@ OFFSET 10000 LIMIT 1`
 
 	// listQueueSQL lists the first messages of a queue. With @is_shared, it then lists the messages of other key queues that are
 	// due and were not tried yet. The joins keep the order of the queues, and the order of the messages in each queue. A
-	// deleted message has only id and seq.
+	// deleted message has only id and seq. The last column says whether a message has left the scope. A message that another
+	// owner retries has not: it stays in its queue.
 	listQueueSQL = `
-SELECT w.message_id, w.seq, m.key_hash, m.original_topic,` + messageSize + `, q.id
+SELECT w.message_id, w.seq, m.key_hash, m.original_topic,` + messageSize + `, q.id,
+	NOT COALESCE(m.status = 'RETRYING' AND m.owner_token <> @token OR true` + claimable + `, false)
 FROM (
 	SELECT @queue::bigint AS id
 	UNION ALL
@@ -183,13 +184,6 @@ SELECT m.id, m.ctid
 FROM dlq.dlq_messages m
 WHERE m.id = ANY (@ids::uuid[])` + claimable + `
 FOR UPDATE SKIP LOCKED`
-
-	// heldSQL finds the messages that stay in their queue although lockListedSQL has not locked them: another owner retries
-	// the message, or another transaction has locked the message without changing it yet.
-	heldSQL = `
-SELECT m.id
-FROM dlq.dlq_messages m
-WHERE m.id = ANY (@ids::uuid[]) AND (m.status = 'RETRYING' AND m.owner_token <> @token OR true` + claimable + `)`
 
 	// claimable is the condition that a message is in the job's scope, or that the job itself has put the message into a
 	// queue. It compares original topics with dead-letter topics only for messages of queues: listNextSQL has compared the rest.
@@ -302,14 +296,6 @@ FROM unnest(@topics::text[], @partitions::int[], @keys::int[], @closed::bool[], 
 ON CONFLICT ON CONSTRAINT uq_dlq_job_queues DO UPDATE
 SET closed = EXCLUDED.closed, tries = EXCLUDED.tries, due_at = EXCLUDED.due_at, reason = EXCLUDED.reason, category = EXCLUDED.category
 WHERE EXCLUDED.tries > 0`
-
-	// holdKeysSQL writes the queues of keys that wait because another client retries or changes a message of the key.
-	holdKeysSQL = `
-INSERT INTO dlq.dlq_job_queues AS q (job_id, lane, topic, partition, key_hash, closed, tries, due_at, reason, category)
-SELECT @job, @lane, o.topic, -1, o.key, false, 0, clock_timestamp() + interval '1 second',
-	'an earlier message of the key is being retried or changed by another client', ''
-FROM unnest(@topics::text[], @keys::int[]) AS o (topic, key)
-ON CONFLICT ON CONSTRAINT uq_dlq_job_queues DO UPDATE SET due_at = EXCLUDED.due_at`
 
 	// leaveQueueSQL removes messages from their queues. It runs before waitSQL, which may put some of them into another queue.
 	leaveQueueSQL = `

@@ -15,14 +15,11 @@ import (
 // settle counts the messages whose claims have ended, and removes them from the page.
 func (t *step) settle(ctx context.Context) error {
 	r, settled := &t.row, &t.settled
-	r.counts.Retried += settled.Counts.Retried
-	r.counts.Failed += settled.Counts.Failed
-	r.counts.Dead += settled.Counts.Dead
-	r.counts.Skipped += settled.Counts.Skipped
+	r.counts.Add(settled.Counts)
 	r.waiting += int64(len(settled.Wait))
 	t.requeued = len(settled.Wait)
 	t.job.limits.Refund(t.requeued)
-	t.result.page = dlq.PageResult{Counts: r.counts, Ended: len(t.ended)}
+	t.result = dlq.PageResult{Counts: r.counts, Ended: len(t.ended)}
 	if len(t.outcomes) == 0 {
 		return nil
 	}
@@ -47,7 +44,7 @@ func (t *step) keepOwned(ctx context.Context) error {
 // write writes the plan and the lane's row, and commits. It also reads the records of the claimed messages,
 // unless these messages have more than dlq.PageBytes.
 func (t *step) write(ctx context.Context) error {
-	t.result.claim.Bytes = t.plan.Bytes()
+	t.claim.Bytes = t.plan.Bytes()
 	err := t.send(ctx, func(batch *pgx.Batch) {
 		t.queueSettled(batch)
 		if len(t.plan.Claim) > 0 {
@@ -65,7 +62,7 @@ func (t *step) write(ctx context.Context) error {
 		err = errOvertaken
 	}
 	if err != nil {
-		t.result.claim.Page = nil
+		t.claim.Page = nil
 	}
 	return err
 }
@@ -75,7 +72,7 @@ func (t *step) queueClaims(batch *pgx.Batch) {
 	ids := column(t.plan.Claim, func(m *dlq.Candidate) [16]byte { return m.ID })
 	t.page = append(t.page, ids...)
 	page, byID := envelopesOf(t.plan.Claim)
-	t.result.claim.Page = page
+	t.claim.Page = page
 	if !t.mustLock {
 		batch.Queue(shortWaitSQL)
 	}
@@ -120,23 +117,29 @@ func (t *step) queueSettled(batch *pgx.Batch) {
 	if len(settled.FailedKeys) > 0 && t.lane.Spec.Order != dlq.OrderNone {
 		batch.Queue(noteFailedKeysSQL, t.with(candidateArgs(settled.FailedKeys)))
 	}
-	if queues := settled.Queues; len(queues) > 0 {
-		batch.Queue(noteQueuesSQL, pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number,
-			"topics":     column(queues, func(q *dlq.QueueState) string { return q.ID.Target.Topic }),
-			"partitions": column(queues, func(q *dlq.QueueState) int32 { return q.ID.Target.Partition }),
-			"keys":       column(queues, func(q *dlq.QueueState) int32 { return q.ID.Key }),
-			"closed":     column(queues, (*dlq.QueueState).IsClosed),
-			"tries":      column(queues, func(q *dlq.QueueState) int { return q.Tries }),
-			"waits":      column(queues, func(q *dlq.QueueState) float64 { return q.For.Seconds() }),
-			"reasons":    column(queues, func(q *dlq.QueueState) string { return dlq.StorableText(q.Reason) }),
-			"categories": column(queues, func(q *dlq.QueueState) string { return string(q.Category) })})
-	}
+	t.noteQueues(batch, settled.Queues)
 	t.queueWaiting(batch, settled.Wait)
 	if opened := settled.Opened; len(opened) > 0 {
 		batch.Queue(openTargetsSQL, pgx.NamedArgs{"job": t.args["job"],
 			"topics":     column(opened, func(o *dlq.Target) string { return o.Topic }),
 			"partitions": column(opened, func(o *dlq.Target) int32 { return o.Partition })})
 	}
+}
+
+// noteQueues creates queues, and writes the states of the queues that were tried.
+func (t *step) noteQueues(batch *pgx.Batch, queues []dlq.Queue) {
+	if len(queues) == 0 {
+		return
+	}
+	batch.Queue(noteQueuesSQL, pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number,
+		"topics":     column(queues, func(q *dlq.Queue) string { return q.Target.Topic }),
+		"partitions": column(queues, func(q *dlq.Queue) int32 { return q.Target.Partition }),
+		"keys":       column(queues, func(q *dlq.Queue) int32 { return q.Key }),
+		"closed":     column(queues, (*dlq.Queue).IsClosed),
+		"tries":      column(queues, func(q *dlq.Queue) int { return q.Tries }),
+		"waits":      column(queues, func(q *dlq.Queue) float64 { return q.Due.Seconds() }),
+		"reasons":    column(queues, func(q *dlq.Queue) string { return dlq.StorableText(q.Reason) }),
+		"categories": column(queues, func(q *dlq.Queue) string { return string(q.Category) })})
 }
 
 // queueWaiting puts messages into queues.
@@ -154,11 +157,7 @@ func (t *step) queueWaiting(batch *pgx.Batch, waiting []dlq.Candidate) {
 // queuePlan moves messages into queues and out of them, and updates the queues that the page comes from.
 func (t *step) queuePlan(batch *pgx.Batch) {
 	p, l := &t.plan, &t.listing
-	if len(p.Created) > 0 {
-		batch.Queue(holdKeysSQL, pgx.NamedArgs{"job": t.args["job"], "lane": t.lane.Number,
-			"topics": column(p.Created, func(q *dlq.QueueID) string { return q.Target.Topic }),
-			"keys":   column(p.Created, func(q *dlq.QueueID) int32 { return q.Key })})
-	}
+	t.noteQueues(batch, p.Created)
 	if t.queueOf == nil {
 		t.row.waiting += int64(len(p.Wait))
 		t.queueWaiting(batch, p.Wait)
@@ -171,14 +170,14 @@ func (t *step) queuePlan(batch *pgx.Batch) {
 		batch.Queue(leaveQueueSQL, args)
 		t.queueWaiting(batch, p.Wait)
 	}
-	t.result.claim.Queue.Keys = p.Keys
+	t.claim.Queue.Keys = p.Keys
 	if l.Closed && len(p.Claim) > 0 {
 		batch.Queue(postponeQueuesSQL, pgx.NamedArgs{"queues": []int64{t.queue.id}, "wait": triedTargetPause.Seconds()})
 	}
 	if len(p.Stay) > 0 {
 		batch.Queue(postponeQueuesSQL, pgx.NamedArgs{"queues": t.queuesOf(p.Stay), "wait": 1.0})
 	}
-	if !t.queue.OfKey {
+	if !t.queue.OfKey() {
 		return
 	}
 	if t.queue.Tries > 0 && len(p.Claim) > 0 {

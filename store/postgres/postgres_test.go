@@ -362,6 +362,10 @@ func TestALockedPageIsNotTheEnd(t *testing.T) {
 	require.NoError(t, err)
 	claim, _, err := p.NextPage(t.Context(), dlqtest.Lane(b, 0), nil, true)
 	require.NoError(t, err)
+	require.Empty(t, claim.Page)
+	require.NotZero(t, claim.Wait)
+	claim, _, err = p.NextPage(t.Context(), dlqtest.Lane(b, 0), nil, true)
+	require.NoError(t, err)
 	require.Len(t, claim.Page, 1)
 	require.Equal(t, last, claim.Page[0].ID)
 }

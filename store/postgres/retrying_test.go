@@ -184,19 +184,22 @@ func TestAFinalizeThatWaitedKeepsTheNextPage(t *testing.T) {
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM dlq.dlq_messages WHERE id = $1 FOR UPDATE`, [16]byte(first.Page[0].ID))
 	require.NoError(t, err)
-	done := make(chan error, 1)
+	done := make(chan error, 2)
 	go func() {
 		_, err := p.FinalizePage(t.Context(), dlqtest.Lane(b, 0), dlqtest.Outcomes(first.Page, dlq.ResultDelivered))
 		done <- err
 	}()
-	require.Eventually(t, func() bool {
-		return count(t, pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
-	}, 10*time.Second, time.Millisecond)
-	second, _, err := p.NextPage(t.Context(), dlqtest.Lane(b, 0), nil, true)
-	require.NoError(t, err)
-	require.Len(t, second.Page, 50)
+	var second dlq.LaneClaim
+	go func() {
+		var err error
+		second, _, err = p.NextPage(t.Context(), dlqtest.Lane(b, 0), dlqtest.Outcomes(first.Page, dlq.ResultDelivered), true)
+		done <- err
+	}()
+	waitForLocks(t, pool, 2)
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.NoError(t, <-done)
+	require.NoError(t, <-done)
+	require.Len(t, second.Page, 50)
 	require.Zero(t, count(t, pool, invisibleSQL))
 	claimed, err := p.ClaimedPage(t.Context(), dlqtest.Lane(b, 0), dlq.PageBytes)
 	require.NoError(t, err)

@@ -71,7 +71,7 @@ var order = map[string]func(*testing.T, fixture){
 		require.NotEmpty(t, b.Reason)
 		claim := f.tryClaim(lane)
 		require.Empty(t, claim.Page)
-		require.True(t, claim.Next.OfKey)
+		require.True(t, claim.Next.OfKey())
 		_, _, err := f.Finalize(t.Context(), owner, dlqtest.Failed(stored[0].ID))
 		require.NoError(t, err)
 		page = f.claimEventually(lane).Page
@@ -250,14 +250,14 @@ func (c *chaos) publish(claim dlq.LaneClaim) []dlq.PageOutcome {
 		key := string(e.Record.Key)
 		target := dlq.Target{Topic: "orders", Partition: c.partition(key)}
 		tries := 0
-		if claim.Queue != nil && (claim.Queue.OfKey || claim.Queue.Target == target) {
+		if claim.Queue != nil && (claim.Queue.OfKey() || claim.Queue.Target == target) {
 			tries = claim.Queue.Tries
 		}
 		wait, isBlocked := blocked[key]
 		switch {
 		case isBlocked:
 			wait.Tries = 0
-		case slices.Contains(claim.Closed, target) && (claim.Queue == nil || claim.Queue.OfKey || claim.Queue.Target != target):
+		case slices.Contains(claim.Closed, target) && (claim.Queue == nil || claim.Queue.OfKey() || claim.Queue.Target != target):
 			wait = dlq.Wait{Target: target}
 		case c.closed[target.Partition]:
 			wait = dlq.Wait{Target: target, Tries: tries + 1, For: time.Duration(c.rand.IntN(3)) * time.Millisecond}
@@ -337,7 +337,7 @@ func (c *chaos) run() {
 			c.requireAllowed(e)
 		}
 		switch {
-		case len(claim.Page) > 0 && (claim.Queue == nil || claim.Queue.OfKey) && c.rand.IntN(15) == 0:
+		case len(claim.Page) > 0 && (claim.Queue == nil || claim.Queue.OfKey()) && c.rand.IntN(15) == 0:
 			lanes[n] = c.openLane(lanes[n]) // a crash before anything was sent
 			require.NoError(t, c.ReleasePage(t.Context(), lanes[n]))
 		case len(claim.Page) > 0:

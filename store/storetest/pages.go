@@ -120,9 +120,15 @@ var pages = map[string]func(*testing.T, fixture){
 			group.Go(func() {
 				for {
 					claim, err := f.ClaimPage(t.Context(), lane, true)
+					if errors.Is(err, dlq.ErrUnfinished) {
+						continue // another worker has a page
+					}
 					page := claim.Page
 					claimed[w] = append(claimed[w], page...)
-					if failures[w] = err; err != nil || len(page) == 0 {
+					if err == nil {
+						_, err = f.FinalizePage(t.Context(), lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
+					}
+					if failures[w] = err; err != nil || len(page) == 0 && claim.Wait == 0 {
 						return
 					}
 				}
@@ -151,16 +157,13 @@ var pages = map[string]func(*testing.T, fixture){
 		f.store(dlqtest.Arrivals(dlq.PageSize + 1)...)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1)), 0)
 		page := f.claimPage(lane) // the attempt believes that it has finalized the page
-		lane.Finalized = true
-		claim := f.tryClaim(lane)
-		require.True(t, claim.Unfinished)
+		claim, err := f.ClaimPage(t.Context(), lane, true)
+		require.ErrorIs(t, err, dlq.ErrUnfinished)
 		require.Empty(t, claim.Page)
 		require.Equal(t, page, f.claimed(lane))
 
 		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
-		claim = f.tryClaim(lane)
-		require.False(t, claim.Unfinished)
-		require.Len(t, claim.Page, 1)
+		require.Len(t, f.tryClaim(lane).Page, 1)
 	},
 
 	"a page whose claim got no answer is found, also after the last message of a step": func(t *testing.T, f fixture) {
@@ -169,15 +172,12 @@ var pages = map[string]func(*testing.T, fixture){
 		require.NoError(t, f.SetStepLimit(t.Context(), lane.Job, new(int64(1))))
 		page := f.tryClaim(lane).Page
 		require.Len(t, page, 1)
-		lane.Finalized = true
-		claim := f.tryClaim(lane)
-		require.True(t, claim.Unfinished)
+		claim, err := f.ClaimPage(t.Context(), lane, true)
+		require.ErrorIs(t, err, dlq.ErrUnfinished)
 		require.Empty(t, claim.Page)
 
 		f.finalizePage(lane, dlqtest.Outcomes(page, dlq.ResultDelivered))
-		claim = f.tryClaim(lane)
-		require.False(t, claim.Unfinished)
-		require.True(t, claim.StepLimitReached)
+		require.True(t, f.tryClaim(lane).StepLimitReached)
 	},
 
 	"a message of a page that another client has finalized holds up nothing": func(t *testing.T, f fixture) {
@@ -187,7 +187,6 @@ var pages = map[string]func(*testing.T, fixture){
 			_, err := f.MarkDead(t.Context(), nil, e.ID)
 			require.NoError(t, err)
 		}
-		lane.Finalized = true
 		require.Len(t, f.tryClaim(lane).Page, 1)
 	},
 

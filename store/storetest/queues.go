@@ -124,9 +124,6 @@ var queues = map[string]func(*testing.T, fixture){
 				require.Equal(t, 3, claim.Queue.Keys)
 				require.Equal(t, []dlq.Target{closed}, claim.Closed)
 				asked = append(asked, claim.Page[0].ID)
-				meanwhile := f.tryClaim(lane)
-				require.Empty(t, meanwhile.Page, "one is in flight")
-				require.Greater(t, meanwhile.Next.Due, 10*time.Second)
 				require.True(t, f.hasClosedTarget(lane.Job))
 				if tries < 4 {
 					f.finalizePage(lane, requeuedPage(claim.Page, dlq.Wait{Target: closed, Tries: tries + 1, For: 10 * time.Millisecond}))
@@ -164,6 +161,11 @@ var queues = map[string]func(*testing.T, fixture){
 		}, 10*time.Second, 5*time.Millisecond)
 		require.Equal(t, 1, len(claimed[0].Page)+len(claimed[1].Page), "one message of all lanes tries the target")
 		for i, lane := range lanes {
+			if len(claimed[i].Page) == 0 {
+				require.Greater(t, f.tryClaim(lane).Next.Due, 10*time.Second, "one is in flight")
+			}
+		}
+		for i, lane := range lanes {
 			for _, e := range claimed[i].Page {
 				f.finalizePage(lane, []dlq.PageOutcome{delivered(e, partition0)})
 			}
@@ -195,7 +197,7 @@ var queues = map[string]func(*testing.T, fixture){
 		outcomes[0] = requeued(page[0], keyQueue(1, 0))
 		f.finalizePage(lane, outcomes)
 		claim = f.claimEventually(lane)
-		require.True(t, claim.Queue.OfKey)
+		require.True(t, claim.Queue.OfKey())
 		require.Equal(t, 1, claim.Queue.Tries)
 		require.Equal(t, []dlq.ID{stored[0].ID, stored[2].ID, stored[4].ID}, envelopeIDs(claim.Page), "once it is due, in order")
 	},

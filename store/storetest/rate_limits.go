@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,16 +18,15 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		const rate = 100
 		f.store(dlqtest.Arrivals(2 * rate)...)
 		lane := dlqtest.Lane(f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Rate(rate))), 0)
-		require.NotEmpty(t, f.tryClaim(lane).Page)
+		require.NotEmpty(t, f.send(lane).Page)
 		<-time.After(time.Second) // the job sends nothing in this second
 		began, claimed := time.Now(), 0
 		for {
-			claim := f.tryClaim(lane)
+			claim := f.send(lane)
 			if claim.Wait > 0 || len(claim.Page) == 0 {
 				break
 			}
 			claimed += len(claim.Page)
-			f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
 		}
 		require.LessOrEqual(t, float64(claimed), rate*(0.2+time.Since(began).Seconds()), "a tenth of a second, and a tenth in advance")
 	},
@@ -37,7 +38,7 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		lane := dlqtest.Lane(b, 0)
 		claimed, began := 0, time.Now()
 		for range 10 {
-			claim := f.tryClaim(lane)
+			claim := f.send(lane)
 			require.True(t, claim.Limited)
 			require.False(t, claim.StepLimitReached)
 			require.LessOrEqual(t, len(claim.Page), 5)
@@ -62,8 +63,8 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		require.Equal(t, 1, f.job(b.ID).Spec.RateLimit)
 		lane := dlqtest.Lane(b, 0)
 		began := time.Now()
-		require.Len(t, f.tryClaim(lane).Page, 1)
-		claim := f.tryClaim(lane)
+		require.Len(t, f.send(lane).Page, 1)
+		claim := f.send(lane)
 		require.LessOrEqual(t, claim.Wait, time.Second)
 		require.Greater(t, claim.Wait+time.Since(began), 850*time.Millisecond) // a tenth of a second may have passed before
 		claimed := 1 + len(claim.Page)
@@ -81,28 +82,26 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		require.True(t, claim.Limited)
 		require.False(t, claim.StepLimitReached)
 		require.Equal(t, ids(stored[:3]), envelopeIDs(claim.Page))
-		require.Equal(t, dlq.LaneClaim{StepLimitReached: true, Limited: true}, f.tryClaim(lane))
 
 		outcomes := dlqtest.Outcomes(claim.Page, dlq.ResultWaiting)
 		outcomes[0] = outcome(claim.Page[0], dlq.ResultDelivered)
 		f.finalizePage(lane, outcomes)
 		claim = f.tryClaim(lane)
 		require.Equal(t, ids(stored[1:3]), envelopeIDs(claim.Page), "requeued messages may be claimed again")
-		require.True(t, f.tryClaim(lane).StepLimitReached)
 
 		f.pause(b.ID, "")
 		f.resume(b.ID)
 		lane = f.openLane(lane)
-		require.Equal(t, ids(stored[1:3]), envelopeIDs(f.tryClaim(lane).Page), "also those that a pause requeued")
-		require.True(t, f.tryClaim(lane).StepLimitReached)
+		require.Equal(t, ids(stored[1:3]), envelopeIDs(f.send(lane).Page), "also those that a pause requeued")
+		require.Equal(t, dlq.LaneClaim{StepLimitReached: true, Limited: true}, f.tryClaim(lane))
 		require.NoError(t, f.SetStepLimit(t.Context(), b.ID, nil))
-		require.Equal(t, ids(stored[3:]), envelopeIDs(f.claimPage(lane)))
+		require.Equal(t, ids(stored[3:]), envelopeIDs(f.send(lane).Page))
 
 		f.setStepLimit(b.ID, 5)
 		claim = f.tryClaim(lane)
 		require.Equal(t, dlq.LaneClaim{Limited: true}, claim, "the lane is done, the step limit is not reached")
 		f.end(b.ID, dlq.JobCompleted)
-		require.Equal(t, dlq.LaneClaim{Stopped: true}, f.tryClaim(lane))
+		require.Equal(t, dlq.LaneClaim{Stopped: true, Limited: true}, f.tryClaim(lane))
 		f.setStepLimit(b.ID, 7)
 		require.NoError(t, f.SetJobRate(t.Context(), nil, b.ID, 7))
 		require.Zero(t, f.job(b.ID).Spec.RateLimit, "it has ended")
@@ -112,26 +111,23 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		f.store(dlqtest.Arrivals(100)...)
 		b := f.startBulk(dlqtest.Bulk("orders", 4, dlqtest.Rate(100_000)))
 		f.setStepLimit(b.ID, 37)
-		claims := make(chan int, 4)
-		for number := range 4 {
-			go func() {
-				n := 0
+		failures := make([]error, 4)
+		var group sync.WaitGroup
+		for number := range failures {
+			group.Go(func() {
+				lane, outcomes := dlqtest.Lane(b, number), []dlq.PageOutcome(nil)
 				for {
-					claim, err := f.ClaimPage(t.Context(), dlqtest.Lane(b, number), true)
-					n += len(claim.Page)
-					if err != nil || claim.StepLimitReached || len(claim.Page) == 0 && claim.Wait == 0 {
-						claims <- n
+					claim, _, err := f.NextPage(t.Context(), lane, outcomes, true)
+					if outcomes = dlqtest.Outcomes(claim.Page, dlq.ResultDelivered); err != nil || claim.StepLimitReached {
+						failures[number] = err
 						return
 					}
 				}
-			}()
+			})
 		}
-		total := 0
-		for range 4 {
-			total += <-claims
-		}
-		require.Equal(t, 37, total)
-		require.EqualValues(t, 37, f.retrying())
+		group.Wait()
+		require.NoError(t, errors.Join(failures...))
+		require.Equal(t, dlq.JobCounts{Retried: 37}, f.job(b.ID).Counts)
 	},
 
 	"a filter limits the claims": func(t *testing.T, f fixture) {
@@ -196,11 +192,7 @@ var rateLimits = map[string]func(*testing.T, fixture){
 		require.Equal(t, messages, stored)
 		b := f.startBulk(dlqtest.Bulk("orders", 1, dlqtest.Filter(dlq.Filter{ErrorContains: "NEEDLE"})))
 		lane := dlqtest.Lane(b, 0)
-		var claimed []dlq.ID
-		for page := f.claimPage(lane); len(page) > 0; page = f.claimPage(lane) {
-			claimed = append(claimed, envelopeIDs(page)...)
-		}
-		require.Equal(t, want, claimed)
+		require.Equal(t, want, f.drain(lane))
 	},
 
 	"the specification is stored unchanged": func(t *testing.T, f fixture) {

@@ -354,6 +354,9 @@ var steering = map[string]func(*testing.T, fixture){
 			group.Go(func() {
 				for {
 					claim, err := f.ClaimPage(t.Context(), lane, true)
+					if errors.Is(err, dlq.ErrUnfinished) {
+						continue // the other worker has a page
+					}
 					if failures[w] = err; err != nil || len(claim.Page) == 0 && claim.Wait == 0 {
 						return
 					}

@@ -223,6 +223,14 @@ func (f fixture) tryClaim(lane dlq.Lane) dlq.LaneClaim {
 	return claim
 }
 
+// send claims a page and delivers it.
+func (f fixture) send(lane dlq.Lane) dlq.LaneClaim {
+	f.t.Helper()
+	claim := f.tryClaim(lane)
+	f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+	return claim
+}
+
 func (f fixture) job(id dlq.ID) dlq.Job {
 	f.t.Helper()
 	b, err := f.Job(f.t.Context(), id)
@@ -265,7 +273,7 @@ func (f fixture) steer(change func(context.Context) (dlq.Job, error)) dlq.Job {
 	return b
 }
 
-// ClaimPage claims a page without finalizing the page before.
+// ClaimPage claims a page. The page before has to be finalized.
 func (f fixture) ClaimPage(ctx context.Context, lane dlq.Lane, scan bool) (dlq.LaneClaim, error) {
 	claim, _, err := f.NextPage(ctx, lane, nil, scan)
 	return claim, err
@@ -309,8 +317,7 @@ func (f fixture) requireFenced(lane dlq.Lane, outcomes []dlq.PageOutcome) {
 func (f fixture) drain(lane dlq.Lane) (delivered []dlq.ID) {
 	f.t.Helper()
 	require.Eventually(f.t, func() bool {
-		claim := f.tryClaim(lane)
-		f.finalizePage(lane, dlqtest.Outcomes(claim.Page, dlq.ResultDelivered))
+		claim := f.send(lane)
 		delivered = append(delivered, envelopeIDs(claim.Page)...)
 		return len(claim.Page) == 0 && claim.Wait == 0 && claim.Next == nil
 	}, 10*time.Second, time.Millisecond)
