@@ -123,7 +123,7 @@ func TestListenFollowsUntilCtrlC(t *testing.T) {
 		exportPath: func(w http.ResponseWriter, r *http.Request) {
 			mutex.Lock()
 			if isBusy = len(cursors) == 1 && !isBusy; isBusy {
-				fail(http.StatusServiceUnavailable, "SYS_DLQ_UNAVAILABLE", "too many exports")(w, r)
+				stream(false, `{"error": {"code": "SYS_DLQ_UNAVAILABLE", "message": "the database restarts", "request_id": "req_1", "details": []}}`)(w, r)
 				mutex.Unlock()
 				return
 			}
@@ -145,7 +145,7 @@ func TestListenFollowsUntilCtrlC(t *testing.T) {
 	}
 	ran := s.dlqctl(t, "listen", "orders.dlq.v1", "--to", process.URL, "--follow")
 	require.Equal(t, 130, ran.code, ran.err)
-	require.Contains(t, ran.err, "too many exports", "the second export outlasts that")
+	require.Contains(t, ran.err, "the database restarts", "the second export outlasts that")
 	require.Equal(t, []string{"", ""}, cursors, "what may have become visible since is read again")
 	require.Equal(t, []string{"m1", "late", "m2"}, regexp.MustCompile(`(?m)^\S+`).FindAllString(ran.out, -1))
 }
