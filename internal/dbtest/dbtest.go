@@ -52,9 +52,20 @@ func Pool(t testing.TB, databaseURL string) *pgxpool.Pool {
 	config.MaxConns = 8
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	t.Cleanup(func() {
+		closed := make(chan struct{})
+		go func() { pool.Close(); close(closed) }()
+		select {
+		case <-closed:
+		case <-time.After(closeTimeout): // a test that failed in the middle of a transaction would hang for ever
+			t.Error("a connection of the pool was not released")
+		}
+	})
 	return pool
 }
+
+// closeTimeout is how long the end of a test waits for the connections of its pool.
+const closeTimeout = 10 * time.Second
 
 // URL is the connection string of the test's own database, to which New
 // connects too.
