@@ -133,7 +133,7 @@ func (l *laneRun) run(ctx context.Context) (LaneResult, error) {
 	}
 	// A page has more than dlq.PageBytes only if messages have grown since they were claimed. Then NextPage fails with
 	// dlq.ErrUnfinished, and the next attempt sends the rest.
-	_, _, err := l.sendPage(ctx, dlq.PageBytes, func(ctx context.Context) (dlq.LaneClaim, error) {
+	_, err := l.sendPage(ctx, dlq.PageBytes, func(ctx context.Context) (dlq.LaneClaim, error) {
 		return l.Store.ClaimedPage(ctx, l.lane, dlq.PageBytes)
 	})
 	if err != nil {
@@ -152,7 +152,7 @@ func (l *laneRun) sendPages(ctx context.Context) (LaneResult, error) {
 		if err := stopRequested(ctx); err != nil {
 			return LaneResult{}, err
 		}
-		claim, claimed, err := l.sendPage(ctx, dlq.PageBytes, func(limited context.Context) (dlq.LaneClaim, error) {
+		claim, err := l.sendPage(ctx, dlq.PageBytes, func(limited context.Context) (dlq.LaneClaim, error) {
 			return l.nextPage(ctx, limited)
 		})
 		if err != nil {
@@ -162,7 +162,7 @@ func (l *laneRun) sendPages(ctx context.Context) (LaneResult, error) {
 			slice = limitedTimeSlice
 		}
 		l.lane.ScanFirst = claim.Queue != nil // alternate between the queues and the scan
-		if claimed > 0 {
+		if len(claim.Page) > 0 {
 			continue
 		}
 		if result, returns := l.endOf(&claim); returns {
@@ -195,12 +195,12 @@ func (l *laneRun) nextPage(ctx, limited context.Context) (dlq.LaneClaim, error) 
 }
 
 // sendPage waits for memory, gets a page from the store, and sends the page. A message that is larger than the memory
-// comes without its record: for this message, sendPage waits for more memory and reads the page again. claimed is the number
-// of messages in the first read: before the second read another client may finalize the message.
-func (l *laneRun) sendPage(ctx context.Context, bytes int64, claimPage func(context.Context) (dlq.LaneClaim, error)) (claim dlq.LaneClaim, claimed int, err error) {
+// comes without its record: for this message, sendPage waits for more memory and reads the page again. The result is the
+// claim of the first read: before the second read another client may finalize the message.
+func (l *laneRun) sendPage(ctx context.Context, bytes int64, claimPage func(context.Context) (dlq.LaneClaim, error)) (claim dlq.LaneClaim, err error) {
 	release, err := l.memory(ctx, bytes)
 	if err != nil {
-		return claim, 0, err
+		return claim, err
 	}
 	release = sync.OnceFunc(release)
 	defer release()
@@ -208,12 +208,11 @@ func (l *laneRun) sendPage(ctx context.Context, bytes int64, claimPage func(cont
 		claim, err = claimPage(ctx)
 		return err
 	})
-	claimed = len(claim.Page)
 	switch {
 	case err != nil:
 	case claim.Bytes > bytes:
 		release()
-		_, _, err = l.sendPage(ctx, claim.Bytes, func(ctx context.Context) (dlq.LaneClaim, error) {
+		_, err = l.sendPage(ctx, claim.Bytes, func(ctx context.Context) (dlq.LaneClaim, error) {
 			whole, err := l.Store.ClaimedPage(ctx, l.lane, claim.Bytes)
 			whole.Queue, whole.Closed = claim.Queue, claim.Closed
 			return whole, err
@@ -221,7 +220,7 @@ func (l *laneRun) sendPage(ctx context.Context, bytes int64, claimPage func(cont
 	default:
 		l.send(ctx, &claim)
 	}
-	return claim, claimed, err
+	return claim, err
 }
 
 // readTimeout bounds a call that reads a page: storeTimeout, and a second more for each further dlq.PageBytes.

@@ -236,10 +236,10 @@ type JobCounts struct {
 	Skipped int64 `json:"skipped"`
 }
 
-// Add adds the counts of other messages.
-func (c *JobCounts) Add(other JobCounts) {
-	c.Retried, c.Failed, c.Dead = c.Retried+other.Retried, c.Failed+other.Failed, c.Dead+other.Dead
-	c.Changed, c.Skipped = c.Changed+other.Changed, c.Skipped+other.Skipped
+// Plus is the sum with the counts of other messages.
+func (c JobCounts) Plus(other JobCounts) JobCounts {
+	return JobCounts{Retried: c.Retried + other.Retried, Failed: c.Failed + other.Failed, Dead: c.Dead + other.Dead,
+		Changed: c.Changed + other.Changed, Skipped: c.Skipped + other.Skipped}
 }
 
 // Done is how many of the matched messages are finished.

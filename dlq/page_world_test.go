@@ -162,7 +162,7 @@ func (w *world) finalize(l *lane) {
 		}
 	}
 	s := dlq.Settle(l.outcomes, ended)
-	l.counts.Add(s.Counts)
+	l.counts = l.counts.Plus(s.Counts)
 	l.waiting += int64(len(s.Wait))
 	l.limits.Refund(len(s.Wait))
 	l.page = slices.DeleteFunc(l.page, func(id dlq.ID) bool { return ended[id] != nil })

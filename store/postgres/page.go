@@ -193,8 +193,11 @@ func (t *step) send(ctx context.Context, queue func(*pgx.Batch)) error {
 		return nil
 	}
 	for _, query := range batch.QueuedQueries {
-		if len(query.Arguments) > 0 {
-			query.Arguments[0] = pageArgs(query.Arguments[0].(pgx.NamedArgs))
+		if len(query.Arguments) == 0 {
+			continue
+		}
+		if args, isNamed := query.Arguments[0].(pgx.NamedArgs); isNamed {
+			query.Arguments[0] = pageArgs(args)
 		}
 	}
 	return t.conn.SendBatch(ctx, batch).Close()

@@ -15,7 +15,7 @@ import (
 // settle counts the messages whose claims have ended, and removes them from the page.
 func (t *step) settle(ctx context.Context) error {
 	r, settled := &t.row, &t.settled
-	r.counts.Add(settled.Counts)
+	r.counts = r.counts.Plus(settled.Counts)
 	r.waiting += int64(len(settled.Wait))
 	t.requeued = len(settled.Wait)
 	t.job.limits.Refund(t.requeued)
