@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"dlqmanager/dlq"
+	"dlqmanager/internal/dbtest"
 	"dlqmanager/internal/dlqtest"
 )
 
@@ -197,6 +198,26 @@ func insertQueues(t *testing.T, tx pgx.Tx, n int) {
 		_, err := tx.Exec(t.Context(), sql, pgx.NamedArgs{"n": n})
 		require.NoError(t, err, sql)
 	}
+}
+
+// The statistics of a table are missing until the first ANALYZE.
+func TestMessagesLeaveTheirQueueByTheIndexWithoutStatistics(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.New(t)
+	s := New(pool, dlqtest.Topics(t))
+	_, err := s.Ingest(t.Context(), dlqtest.Arrivals(dlq.PageSize, dlqtest.Topic("orders")), nil)
+	require.NoError(t, err)
+	lane := startJob(t, s, dlq.Filter{})
+	claim, _, err := s.NextPage(t.Context(), lane, nil, true)
+	require.NoError(t, err)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	insertQueues(t, tx, 20_000)
+	require.NoError(t, tx.Commit(t.Context()))
+	page := candidatesOf(&lane, claim.Page)
+	page["left_queues"] = make([]int64, len(claim.Page))
+	plan, pages := cost(t, pool, "force_generic_plan", leaveQueueSQL, page, lanePlanSQL)
+	require.Less(t, pages, 10*len(claim.Page), plan)
 }
 
 // A connection plans its statements once, while the queues are still empty.

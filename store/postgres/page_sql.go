@@ -298,10 +298,17 @@ SET closed = EXCLUDED.closed, tries = EXCLUDED.tries, due_at = EXCLUDED.due_at, 
 WHERE EXCLUDED.tries > 0`
 
 	// leaveQueueSQL removes messages from their queues. It runs before waitSQL, which may put some of them into another queue.
+	// Without OFFSET 0, a plan that was made before the first ANALYZE compares each message with all that wait in the lane.
+	// BETWEEN and ORDER BY make a plan use the primary key.
 	leaveQueueSQL = `
 DELETE FROM dlq.dlq_job_waiting w
 USING unnest(@left_queues::bigint[], @seqs::bigint[], @ids::uuid[]) AS l (queue, seq, id)
-WHERE w.job_id = @job AND w.queue_id = l.queue AND w.lane = @lane AND w.seq = l.seq AND w.message_id = l.id`
+CROSS JOIN LATERAL (
+	SELECT x.ctid FROM dlq.dlq_job_waiting x
+	WHERE x.job_id = @job AND x.queue_id = l.queue AND x.lane = @lane AND x.seq BETWEEN l.seq AND l.seq AND x.message_id = l.id
+	ORDER BY x.seq OFFSET 0
+) AS x
+WHERE w.ctid = x.ctid`
 
 	// waitSQL puts messages into queues. ORDER BY makes a plan use the index uq_dlq_job_queues, even if the plan was made
 	// while there were no queues.
