@@ -85,12 +85,7 @@ func (a *Jobs) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
 	report.Lane, report.Waiting = in.Number, ""
 	beat, stop := startHeartbeat(ctx, report, maxStepDuration)
 	defer stop()
-	isEnded := false
-	defer func() {
-		if !isEnded { // after an error or a panic the next attempt has to know the acknowledged messages
-			beat.send(true)
-		}
-	}()
+	defer beat.send(true) // after an error or a panic the next attempt has to know the acknowledged messages
 	l := &laneRun{Jobs: a, in: in, beat: beat, previous: report, started: time.Now()}
 	if in.TargetClosed {
 		l.closedPages = 1
@@ -99,7 +94,6 @@ func (a *Jobs) RunLane(ctx context.Context, in LaneInput) (LaneResult, error) {
 	if errors.Is(err, dlq.ErrFenced) {
 		result, err = LaneResult{End: LaneClosed}, nil
 	}
-	isEnded = err == nil
 	return result, toTemporal(err)
 }
 
