@@ -161,9 +161,9 @@ func (l *Listing) Plan() Plan {
 		if !isBlocked {
 			var isNew bool
 			queue, isNew, isBlocked = l.blockedBy(&m)
-			created := Queue{QueueID: queue, Due: time.Second, Reason: "an earlier message of the key is being retried or changed by another client"}
-			if isNew && !slices.Contains(p.Created, created) {
-				p.Created = append(p.Created, created)
+			if isNew && !slices.ContainsFunc(p.Created, func(q Queue) bool { return q.QueueID == queue }) {
+				p.Created = append(p.Created, Queue{QueueID: queue, Due: time.Second,
+					Reason: "an earlier message of the key is being retried or changed by another client"})
 			}
 		}
 		isFirst := !seen[m.Key]
